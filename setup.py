@@ -171,6 +171,7 @@ CARD = (
     "measured",
     "members",
     "messages",
+    "nvml",
     "outside",
     "places",
     "reads",

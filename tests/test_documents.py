@@ -100,6 +100,11 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/browser.md": {
         "import micropip": "runs in Pyodide: tests/web/test_micropip.py",
     },
+    "docs/outside.md": {
+        "pip install '.[nvml]'": INSTALLS,
+        "device 0: 384.0 MiB request failed": "the recorder needs PyTorch",
+        "host memory  3.1 GiB resident": OUTPUT,
+    },
     "docs/performance.md": {"make bench": SCRIPTS},
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
     "docs/record.md": {"bytes  share  count": OUTPUT},

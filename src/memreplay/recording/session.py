@@ -31,6 +31,7 @@ from memreplay.recording.facts import (
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
+from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.tensors import sizes_of
@@ -129,10 +130,12 @@ class Session:
             guard=self.guard,
         )
         self.noting.steps.after = self.stepped
+        self.samples = Samples(torch, self.kind, self.guard)
         _active.append(self)
         atexit.register(self.finish_unstopped)
         try:
             self.begin_history()
+            self.samples.start()
             if self.noting.why_not:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
@@ -226,6 +229,7 @@ class Session:
                 with contextlib.suppress(ValueError):  # only the main thread can do this
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
+        self.samples.stop()
         self.noting.stop()
         if self.goes_on:
             self.goes_on = False
@@ -278,7 +282,9 @@ class Session:
         """Handle a call from PyTorch's out-of-memory observer, which comes before the error is
         raised.
         """
-        if len(self.ooms) < MOST_OOM:
+        if len(self.ooms) >= MOST_OOM:
+            self.samples.take()
+        else:
             self.ooms += self.try_to_dump(free_name(beside(self.wanted, ".oom")))
 
     def try_to_dump(self, path: str) -> list[str]:
@@ -299,6 +305,7 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
+        self.samples.take()
         with nothing_collected() if self.holders else contextlib.nullcontext():
             sure = self.noting.look()
             counted = statistics_of(self.devices)
@@ -320,6 +327,7 @@ class Session:
             **kept,
             **({"source_lines": lines} if lines else {}),
             **({"holders": held} if held else {}),
+            **self.guard.run("describing memory", self.samples.notes, otherwise={}),
             **self.noting.found(found["device_traces"], sure),
         }
         return found
@@ -336,7 +344,12 @@ class Session:
         return self.guard.run("finding who holds memory", look) or {}
 
     def facts(self) -> dict[str, Any]:
-        return run_facts(self.torch, self.devices, ranks_of(self.torch))
+        found = run_facts(self.torch, self.devices, ranks_of(self.torch))
+        for device, card in enumerate(found["cards"]):
+            taken = self.samples.own_outside(device)
+            if taken is not None:
+                card["context_bytes"] = taken
+        return found
 
     def lines(self, snapshot: dict[str, Any]) -> dict[str, dict[str, str]]:
         """Return those lines of the program's own source that occur in stacks, if requested."""

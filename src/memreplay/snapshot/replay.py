@@ -36,7 +36,9 @@ class Noted(Struct, frozen=True):
     name: str | None = None
     """Result of torch.cuda.get_device_name()."""
     context_bytes: int | None = None
-    """Memory that wasn't available to the program, if measured."""
+    """Memory that wasn't available to the program, if noted."""
+    measured: bool = False
+    """Whether `context_bytes` was measured on a card; dry runs estimate it."""
 
 
 class Unexplained(NamedTuple):
@@ -192,6 +194,10 @@ class Replay(MeasuredTrace):
         from memreplay.snapshot.cards import context_bytes
 
         return context_bytes(total_bytes, card.name, card.bytes)
+
+    def context_measured(self, total_bytes: int) -> bool:
+        """Return whether `context_bytes` was measured on this card, while recording."""
+        return self.card.measured and total_bytes == self.card.bytes
 
     def usable_bytes(self, total_bytes: int) -> int:
         """Return the memory that a card of this size has for the program."""

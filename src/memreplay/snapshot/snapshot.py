@@ -641,6 +641,7 @@ def _card(recorder: Mapping[str, object], device: int) -> Noted:
         size if known else None,
         _text(name),
         context if taken else None,
+        measured=taken and recorder.get("recorder") == "record",
     )
 
 

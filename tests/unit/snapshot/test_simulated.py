@@ -539,6 +539,17 @@ def test_card_noted_by_the_recorder_gives_the_capacity() -> None:
     assert not replay.simulate("per_process_memory_fraction:0.049").fits
 
 
+@pytest.mark.parametrize("recorder", ["record", "dryrun"])
+def test_measured_memory_outside_the_allocator_is_subtracted(recorder: str) -> None:
+    made = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).alloc(BASE, 30 * MIB).finish_segments()
+    card = {"name": "A card", "total_bytes": 600 * MIB, "context_bytes": 70 * MIB}
+    notes = {"recorder": recorder, "cards": [card]}
+    replay = replayed({**made.build(), "memreplay": notes})
+    assert replay.usable_bytes(600 * MIB) == 530 * MIB
+    assert replay.context_measured(600 * MIB) == (recorder == "record")
+    assert not replay.context_measured(800 * MIB)
+
+
 def test_program_could_use_at_least_its_reserved_memory() -> None:
     made = SnapshotBuilder().segment_alloc(BASE, 30 * MIB).finish_segments().build()
     replay = replayed({**made, "memreplay": {"cards": [{"total_bytes": 60 * MIB}]}})

@@ -77,7 +77,9 @@ class Fit(Record, frozen=True, kw_only=True):
     total_memory_bytes: int
     """The card's memory, as given."""
     context_bytes: int | UnsetType = UNSET
-    """The part that CUDA itself uses, which is an estimate."""
+    """The part that CUDA itself uses: an estimate, unless memreplay's recorder measured it on this
+    card.
+    """
     fits: bool
     """Whether no request fails with the given settings, and there is room for the memory reserved
     before the recording.

@@ -28,6 +28,7 @@ _FITS = {
     "what": _STACKS,
     "points": _TRACES,
     "strip_frames": _SNAPSHOTS,
+    "host": _SNAPSHOTS,
     "protocol": ("pickle",),
 }
 _SPELLED = {

@@ -95,6 +95,14 @@ class ExportOptions(Options, frozen=True):
             brief="Leave frames out of a pickle or JSON file.",
         ),
     ] = None
+    host: Annotated[
+        bool,
+        Opt(
+            "For pickle and json: write only the pinned host memory, as device 0 of a snapshot, if"
+            " it was recorded (record_pinned_host_memory=True).",
+            rare=True,
+        ),
+    ] = False
     protocol: Annotated[
         Literal["2", "3", "4", "5"] | None,
         Opt(

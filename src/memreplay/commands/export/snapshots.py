@@ -12,6 +12,7 @@ from memreplay.commands.shared.errors import attempt, say
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.progress import reading_progress
 from memreplay.commands.shared.source import opened
+from memreplay.errors import UsageError
 from memreplay.export.naming import check_one_file
 from memreplay.io.packing import Format, by_name, packed
 
@@ -32,6 +33,8 @@ class _NotConvertedError(Exception):
 def export(asked: Export) -> int:
     """Write the snapshot. Return the exit code. Raises UsageError, OSError."""
     check_one_file(asked.files, asked.output, asked.fmt)
+    if asked.options.host:
+        _check_host(asked)
     by_name(asked.output or "")  # reject .zip now, before doing the work
     file = asked.files[0]
     cuts, exit_code = attempt(file, lambda: _cuts(asked))
@@ -42,6 +45,17 @@ def export(asked: Export) -> int:
     return _cut(asked, file) if cuts else _convert(asked, file)
 
 
+def _check_host(asked: Export) -> None:
+    reading = asked.reading
+    if any(one is not None for one in (reading.device, reading.start, reading.stop)):
+        raise UsageError(
+            "--host writes all of the host's memory, without --device, --from and --to; cut the"
+            " file that it writes"
+        )
+    if asked.files[0] == "-":
+        raise UsageError("--host reads the file twice, so it can't be standard input")
+
+
 def _cuts(asked: Export) -> bool:
     """Return whether only a part is to be exported, which requires building a new snapshot."""
     from memreplay.io.dataset_files import find_dataset
@@ -49,6 +63,8 @@ def _cuts(asked: Export) -> bool:
     reading, options = asked.reading, asked.options
     parts = (reading.device, reading.start, reading.stop, reading.pick, options.strip_frames)
     if any(one is not None for one in parts) or reading.salvage or asked.selection.filters:
+        return True
+    if options.host:
         return True
     file = asked.files[0]
     return file != "-" and (find_dataset(file) is not None or _is_profile(asked, file))
@@ -80,7 +96,13 @@ def _cut(asked: Export, file: str) -> int:
         source = Source(file, Limits(**dict(asked.reading.limits)), asked.reading.pick or 0)
         with opened(file, asked.reading) as snapshot:
             stripped = options.strip_frames is not None
-            unknown = unknown_of(snapshot, source, stripped=stripped, fmt=fmt)
+            unknown = None
+            if options.host:
+                from memreplay.export.snapshots.host import host_of  # imported late: rarely needed
+
+                snapshot = host_of(snapshot, source)
+            else:
+                unknown = unknown_of(snapshot, source, stripped=stripped, fmt=fmt)
             small = 0 if filters is None else filters.min_bytes
             return cut(snapshot, min_bytes=small, strip=options.strip_frames, unknown=unknown)
 

@@ -40,6 +40,7 @@ from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
 from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_memory import card_samples, card_uses
 
 if TYPE_CHECKING:
     from memreplay.engine.query._blockmap import BlockMap
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 SMALL_LIMIT = _MIB  # largest request that the small pool serves
 # Memory that a process can hold outside its segments, such as for the CUDA context, kernels and
-# NCCL.
+# NCCL. It's assumed if the recorder didn't measure it.
 OWN_OVERHEAD = 1 << 30
 
 FreeParts = dict[str, tuple[int, int]]
@@ -61,6 +62,8 @@ class _Failed(NamedTuple):
     request: int
     needed: int
     free: int
+    others: int
+    """Memory that other processes may hold."""
     expandable: bool
 
     @property
@@ -127,8 +130,19 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
         unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
         held_by=recorded_holders(snap),
+        card_memory=card_uses(snap, _chosen_times(devices, number)),
         chosen=number,
     )
+
+
+def _chosen_times(devices: tuple[DeviceOoms, ...], number: int) -> dict[int, int | None]:
+    """Return the time of the failed request that is explained, or of the first one."""
+    return {
+        device.device: one.time_us
+        for device in devices
+        for one in device.ooms
+        if one.number == max(number, 1)
+    }
 
 
 class _Groupers(NamedTuple):
@@ -276,6 +290,7 @@ class _Telling:
         self.replay = replay
         self.grouper, self.pinning, self.top, self.folded = groupers
         self.card = card
+        self.samples = {one.device: one for one in card_samples(snap)}.get(replay.device)
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
         from memreplay.commands.oom.outlook import Looking  # imported late: rarely needed
@@ -299,7 +314,6 @@ class _Telling:
                 judged,
                 asked,
                 _Elsewhere(
-                    outside=oom.outside_bytes,
                     largest_group=largest_bytes,
                     returnable=found.returnable[0],
                     private=_free_of_private(found, pool),
@@ -321,6 +335,17 @@ class _Telling:
         )
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
+    def _others(self, event: int, outside: int) -> tuple[int, bool]:
+        """Return the bytes of other processes at an event, and whether they are known. `outside`:
+        the bytes on the card outside this allocator.
+        """
+        if self.samples is not None:
+            near = self.samples.nearest(self.replay.time_us(event))
+            noted = None if near is None else self.samples.other_bytes[near]
+            if noted is not None:
+                return noted, True
+        return max(0, outside - OWN_OVERHEAD), self.card.known
+
     def _failed(
         self, number: int, event: int, free: int | None
     ) -> tuple[Oom, _Failed, FreeParts, BlockMap]:
@@ -336,10 +361,11 @@ class _Telling:
         reserved = replay.measure("reserved").bytes_at(event)
         # If the driver's value is missing, assume that no memory was free.
         needed = segment_bytes(max(request, 0), replay.settings)
-        asked = _Failed(request, needed, free or 0, replay.settings.expandable)
         card = self.card.bytes
         outside = 0 if card is None or free is None else card - reserved - free
         known_outside = outside if self.card.known else 0
+        others, others_known = self._others(event, outside)
+        asked = _Failed(request, needed, free or 0, others, replay.settings.expandable)
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
         )
@@ -353,7 +379,7 @@ class _Telling:
             time_us=replay.time_us(event),
             cause="request_too_large"
             if free is not None and request > max(reserved, used) + free + known_outside
-            else _cause(judged, asked, known_outside),
+            else _cause(judged, asked, others if others_known else 0),
             request_bytes=request,
             needed_bytes=asked.needed,
             missing_bytes=asked.missing,
@@ -420,10 +446,9 @@ def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:
     return tuple(sorted((part for part in found if part.bytes), key=lambda part: -part.bytes))
 
 
-def _cause(judged: FreeParts, asked: _Failed, outside: int) -> Cause:
+def _cause(judged: FreeParts, asked: _Failed, others: int) -> Cause:
     """Return the first cause that applies to a failed request that would fit on the card (see
-    docs/oom.md). `outside` is the number of bytes on the card that are known to be outside the
-    process's segments.
+    docs/oom.md). `others` is the number of bytes that other processes are known to hold.
     """
     request = asked.request
     bytes_of = {name: of for name, (of, _) in judged.items()}
@@ -451,7 +476,7 @@ def _cause(judged: FreeParts, asked: _Failed, outside: int) -> Cause:
     }
     if asked.free + sum(shares.values()) >= request:
         return max(shares, key=lambda name: shares[name])
-    if asked.free + outside - OWN_OVERHEAD >= asked.needed:
+    if asked.free + others >= asked.needed:
         return "other_processes"
     return "capacity"
 
@@ -476,8 +501,6 @@ def _free_of_private(found: BlockMap, asked: int | None) -> int:
 class _Elsewhere(NamedTuple):
     """Bytes that could serve a request, other than its own pool's free blocks."""
 
-    outside: int
-    """Memory on the card outside this allocator."""
     largest_group: int
     """Bytes of the largest holder."""
     returnable: int
@@ -507,7 +530,7 @@ def _remedies(
     found.append(("pending_frees", waiting))
     found.append(("one_stream", bytes_of["other_stream"]))
     found.append(("private_pools", others.private))
-    found.append(("other_processes", max(0, others.outside - OWN_OVERHEAD)))
+    found.append(("other_processes", asked.others))
     remedies = []
     for name, of in found:
         if of:

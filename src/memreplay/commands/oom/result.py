@@ -13,6 +13,7 @@ from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, OfBackend, Part, Parted
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_holders import RecordedHolders
+from memreplay.snapshot.recorded_memory import CardUse
 
 Cause = Literal[
     "request_too_large",
@@ -272,6 +273,8 @@ class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memr
     devices: tuple[DeviceOoms, ...]
     held_by: RecordedHolders | None = None
     """Which Python objects held the memory; null if that wasn't recorded."""
+    card_memory: tuple[CardUse, ...] = ()
+    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
     chosen: int = 1
     """Number of the failed request to show in detail; 0 for all."""
 

@@ -23,6 +23,7 @@ from memreplay.render.mapped import ALONE, Rest, blockers_table, elapsed, part_t
 from memreplay.render.places import file_word
 from memreplay.render.reasons import notes_of, reason_notes
 from memreplay.render.recorded_holders import holder_blocks
+from memreplay.render.recorded_memory import card_blocks
 from memreplay.render.trust import seen_text, trust_label
 from memreplay.render.units import count, counted, known_size, percent, size, time_utc
 from memreplay.snapshot.backends import for_backend
@@ -150,10 +151,10 @@ def oom_document(report: OomReport, *, all_frames: bool = False) -> Document:
             if "truncated" in device.reasons:
                 blocks += reason_notes(("truncated",), trusted=device.trusted)
                 break
-        return tuple(blocks)
+        return (*blocks, *card_blocks(report.card_memory))
     failed = [device for device in report.devices if device.ooms]
     blocks += device_blocks([_section(device, report, all_frames) for device in failed])
-    return (*blocks, *holder_blocks(report.held_by))
+    return (*blocks, *card_blocks(report.card_memory), *holder_blocks(report.held_by))
 
 
 def _end(end: LastState, device: DeviceOoms, report: OomReport, all_frames: bool) -> list[Block]:

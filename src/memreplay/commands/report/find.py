@@ -29,6 +29,7 @@ from memreplay.declared import Options
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.recorded_allocator import unused_bytes
 from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_memory import card_uses, host_use
 
 if TYPE_CHECKING:
     from memreplay.commands.oom.result import DeviceOoms, OomReport
@@ -122,8 +123,16 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         held_by=recorded_holders(snap),
+        card_memory=card_uses(snap, _oom_times(oom)),
+        host_memory=host_use(snap),
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
     )
+
+
+def _oom_times(oom: OomReport | None) -> dict[int, int | None]:
+    """Return the time of each device's first failed request."""
+    devices = () if oom is None else oom.devices
+    return {one.device: one.ooms[0].time_us for one in devices if one.ooms}
 
 
 def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:

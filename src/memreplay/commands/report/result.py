@@ -14,6 +14,7 @@ from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, Frame, OfBackend
 from memreplay.snapshot.record import Record
 from memreplay.snapshot.recorded_holders import RecordedHolders
+from memreplay.snapshot.recorded_memory import CardUse, HostUse
 
 
 class Advice(Record, frozen=True):
@@ -143,6 +144,10 @@ class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     held_by: RecordedHolders | None = None
     """Which Python objects held the memory; null if that wasn't recorded."""
+    card_memory: tuple[CardUse, ...] = ()
+    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
+    host_memory: HostUse | None = None
+    """The process's host memory; null if that wasn't recorded."""
     devices: tuple[DeviceOverview, ...]
     """One entry per device, worst first."""
 

@@ -35,6 +35,7 @@ from memreplay.render.document import (
 )
 from memreplay.render.holders import group_row, holder_tables, one_line, share
 from memreplay.render.recorded_holders import holder_blocks
+from memreplay.render.recorded_memory import card_blocks, host_line
 from memreplay.render.trust import (
     NOT_RESERVED,
     doubts_of,
@@ -70,7 +71,10 @@ def report_document(report: Overview) -> Document:
         blocks.append(Note("nothing to report: the file has neither events nor segments"))
         return tuple(blocks)
     worst, *others = report.devices
-    blocks += _page(worst, holder_blocks(report.held_by))
+    memory = card_blocks(report.card_memory)
+    if host := host_line(report.host_memory):
+        memory.append(Pairs((("host memory", host),)))
+    blocks += _page(worst, [*holder_blocks(report.held_by), *memory])
     if others:
         blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
         if len(others) > SHOWN_OTHERS:
@@ -115,9 +119,9 @@ def _is_leaking(device: DeviceOverview) -> bool:
     return bool(leaks.leaks_total or leaks.whole_bytes_per_step)
 
 
-def _page(device: DeviceOverview, holders: list[Block]) -> list[Block]:
+def _page(device: DeviceOverview, more: list[Block]) -> list[Block]:
     blocks: list[Block] = [Heading(headline(device)), Pairs(_pairs(device))]
-    blocks += [*_holders(device), *holders]
+    blocks += [*_holders(device), *more]
     if advice := _advice(device):
         words = "what to do next"
         if sum(one.saved_bytes > 0 for one in advice) > 1:

@@ -181,6 +181,7 @@ class _Telling(NamedTuple):
             if inferred
             else replay.recorded.program_memory_bytes,
             context_bytes=self._context(replay, best) or UNSET,
+            context_measured=self._context_measured(replay),
             changed=changed,
             recorded=replay.recorded.outcome if knows_reserved(snap, replay) else None,
             simulated=best.outcome,
@@ -204,6 +205,11 @@ class _Telling(NamedTuple):
             exactness=exactness_of(trust.exact, fits.exact),
             reasons=tuple(dict.fromkeys((*found.reasons, *fits.reasons))),
         )
+
+    def _context_measured(self, replay: Replay) -> bool:
+        asked = _card(replay, self.options)
+        card = replay.card_bytes if asked is None else asked.total
+        return card is not None and replay.context_measured(card)
 
     def _context(self, replay: Replay, best: Simulated) -> int:
         """Return the part of the card that CUDA itself is assumed to use; 0 if the card is

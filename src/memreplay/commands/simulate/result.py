@@ -28,8 +28,10 @@ class DeviceSimulation(OfBackend, frozen=True, kw_only=True):
     recorded_program_memory_bytes: int | None
     """Memory that the driver had for the process in the recording; null if unknown."""
     context_bytes: int | UnsetType = UNSET
-    """Memory on the simulated card that CUDA itself uses, which is an estimate. Absent if the card
-    is unknown.
+    """Memory on the simulated card that CUDA itself uses. Absent if the card is unknown."""
+    context_measured: bool = False
+    """Whether memreplay's recorder measured `context_bytes` on this card, as the memory outside
+    PyTorch's allocator; otherwise it's an estimate.
     """
     changed: Changed | None
     """The change to the program; null if there is none."""

@@ -139,7 +139,8 @@ def _pairs(device: DeviceSimulation) -> tuple[tuple[str, str], ...]:
 def _context(device: DeviceSimulation) -> str:
     if not device.context_bytes:
         return ""
-    return f", after {size(device.context_bytes)} of the card for CUDA itself (an estimate)"
+    how = "measured" if device.context_measured else "an estimate"
+    return f", after {size(device.context_bytes)} of the card for CUDA itself ({how})"
 
 
 def _changed(changed: Changed) -> str:

@@ -22,6 +22,7 @@ from memreplay.commands.summary.result import (
 from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 from memreplay.snapshot.record import inlined
+from memreplay.snapshot.recorded_memory import card_uses, host_use
 from memreplay.snapshot.recorded_run import recorded_run
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         unknown_devices=snap.unknown_devices or UNSET,
         generation=generation(snap),
         recorded=recorded_run(snap),
+        card_memory=card_uses(snap),
+        host_memory=host_use(snap),
         has_times=snap.has_times,
         has_stacks=snap.code.stacks > 1,
         annotation_count=snap.annotation_count,

@@ -10,6 +10,7 @@ from memreplay.analysis.trust.ring import Sign
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.model import Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.recorded_memory import CardUse, HostUse
 from memreplay.snapshot.recorded_run import RecordedRun
 
 Overflow = Literal["yes", "likely", "no", "unknown"]
@@ -151,6 +152,10 @@ class SnapshotSummary(
     """
     recorded: RecordedRun | None = None
     """Notes by memreplay's recorder on the run; null if another recorder wrote the file."""
+    card_memory: tuple[CardUse, ...] = ()
+    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
+    host_memory: HostUse | None = None
+    """The process's host memory; null if that wasn't recorded."""
     has_times: bool
     """Whether the events that were read have times."""
     has_stacks: bool

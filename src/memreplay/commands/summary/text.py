@@ -13,6 +13,7 @@ from memreplay.commands.summary.result import (
 )
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import notes_of
+from memreplay.render.recorded_memory import card_line, host_line
 from memreplay.render.trust import doubts_of, label_of
 from memreplay.render.units import count, counted, duration, known_size, range_text, size, time_utc
 from memreplay.snapshot.recorded_run import RecordedRun
@@ -71,6 +72,9 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
     pairs = [("format", _format(summary)), ("written by", summary.generation)]
     if summary.recorded is not None:
         pairs.append(("recorded by", _recorded(summary.recorded)))
+    pairs += [(f"card {use.device}", card_line(use)) for use in summary.card_memory]
+    if host := host_line(summary.host_memory):
+        pairs.append(("host memory", host))
     stacks = "none recorded"
     if summary.has_stacks:
         frames = counted(summary.frame_count, "distinct frame")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from memreplay.commands.timeline.result import Series, TimelineReport
 from memreplay.texts import clean
 
@@ -15,6 +17,7 @@ COLUMNS = (
     "max_bytes",
     "max_event",
 )
+OUTSIDE = ("outside_bytes", "other_bytes")  # only if they were measured
 REST = "(others)"
 
 
@@ -31,7 +34,9 @@ def render_timeline_csv(report: TimelineReport) -> str:
     stacked = report.by is not None
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, *titles, *([REST] if stacked else [])])
+    measured = any(series.outside_bytes is not UNSET for series in report.devices)
+    more = [*(OUTSIDE if measured else ()), *titles, *([REST] if stacked else [])]
+    writer.writerow([*COLUMNS, *more])
     for series in report.devices:
         layers = dict(zip(_titles(series), (y.bytes for y in series.layers), strict=True))
         columns = [layers.get(title) for title in titles]
@@ -45,10 +50,12 @@ def render_timeline_csv(report: TimelineReport) -> str:
             buckets.max_event,
             strict=True,
         )
+        outside = [getattr(series, name) or [None] * len(buckets) for name in OUTSIDE]
         for i, row in enumerate(rows):
+            samples = [column[i] for column in outside] if measured else []
             held = [0 if column is None else column[i] for column in columns]
             rest = [series.rest[i]] if stacked else []
-            writer.writerow([series.device, series.measure, *row, *held, *rest])
+            writer.writerow([series.device, series.measure, *row, *samples, *held, *rest])
     return out.getvalue().rstrip("\n")
 
 

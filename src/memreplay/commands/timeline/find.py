@@ -23,6 +23,7 @@ from memreplay.declared import Opt, Options
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Group
 from memreplay.snapshot.record import inlined
+from memreplay.snapshot.recorded_memory import card_samples
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Buckets, MeasureName
@@ -185,6 +186,7 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
     total: int | UnsetType = UNSET
     if grouper is not None:
         layers, rest, total = _layers(usage, buckets, grouper, selection.top)
+    outside, others = _outside(snap, replay, buckets)
     trust = verdict(snap, usage, strict=selection.strict)
     start, stop = replay.time_range or (None, None)
     return Series(
@@ -203,9 +205,28 @@ def _series(snap: Snapshot, usage: Usage, drawing: _Drawing) -> Series:
         min_bytes=buckets.min_bytes,
         max_bytes=buckets.max_bytes,
         max_event=buckets.max_event,
+        outside_bytes=outside,
+        other_bytes=others,
         groups_total=total,
         groups=layers,
         rest_bytes=rest,
+    )
+
+
+Maybe = list[int | None] | UnsetType
+
+
+def _outside(snap: Snapshot, replay: Replay, buckets: Buckets) -> tuple[Maybe, Maybe]:
+    """Return the bytes outside PyTorch's allocator and those of other processes by the end of each
+    bucket.
+    """
+    samples = {one.device: one for one in card_samples(snap)}.get(replay.device)
+    if samples is None or replay.time_range is None:
+        return UNSET, UNSET
+    at = samples.before([*buckets.time_us[1:], None])
+    return (
+        [None if one is None else samples.outside(one) for one in at],
+        [None if one is None else samples.other_bytes[one] for one in at],
     )
 
 

@@ -162,7 +162,8 @@ int device_of(const void *at) {
 }
 
 static uint64_t left_of(int device) {
-    uint64_t whole = card()->bytes - card()->context, taken = used[device] + outside[device];
+    uint64_t whole = card()->bytes - card()->context - bytes_of_others();
+    uint64_t taken = used[device] + outside[device];
     return taken < whole ? whole - taken : 0;
 }
 

@@ -85,6 +85,8 @@ int outside_each(enum outside part);
 void outside_once(enum outside part);
 /* Note that a communicator's memory is free again. */
 void outside_gone(enum outside part, int device);
+/* Return how many bytes of each card other processes hold. */
+uint64_t bytes_of_others(void);
 
 /* --- streams ------------------------------------------------------------------------------------ */
 

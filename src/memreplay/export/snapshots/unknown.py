@@ -54,7 +54,7 @@ def unknown_of(snap: Snapshot, source: Source, *, stripped: bool, fmt: Format) -
     if snap.truncation is not None:
         return _none("the file is cut off")
     try:
-        data, at = _pickle_of(snap, source)
+        data, at = pickle_of(snap, source)
         items = _slicing.Unknown(data, at, KNOWN)
     except SnapshotError as error:
         return _none(error.message)
@@ -72,7 +72,7 @@ def _none(why: str) -> Unknown:
     return Unknown(left_out=(LeftOut(None, why),))
 
 
-def _pickle_of(snap: Snapshot, source: Source) -> tuple[bytes, int]:
+def pickle_of(snap: Snapshot, source: Source) -> tuple[bytes, int]:
     """Return the file as a pickle, and the offset of the snapshot's first list."""
     data = _plain(source.file, source.limits)
     if snap.protocol >= 0:

@@ -271,6 +271,40 @@ def test_card_size_from_the_recorder_is_used() -> None:
     assert (device.total_memory_bytes, device.total_memory_known) == (4 * GIB, False)
 
 
+def measured(others: int | None, late_us: int = 0) -> Snapshot:
+    """Return a snapshot whose recorder measured what other processes held at the failed request."""
+    made = recorded(16 * GIB)
+    (event,) = [one for one in made["device_traces"][0] if one["action"] == "oom"]
+    card = {
+        "device": 0,
+        "total_bytes": 16 * GIB,
+        "is_part": False,
+        "times_us": [event["time_us"] + late_us],
+        "free_bytes": [1 * GIB],
+        "reserved_bytes": [3 * GIB],
+        "other_bytes": [others],
+        "processes": [],
+        "processes_missing": "",
+    }
+    return {**made, "memreplay": {**made["memreplay"], "card_memory": [card]}}
+
+
+def test_measured_memory_of_other_processes_replaces_the_assumption() -> None:
+    oom = only(measured(9 * GIB))
+    assert oom.cause == "other_processes"
+    assert remedies(oom)["other_processes"].bytes == 9 * GIB
+    oom = only(measured(0))
+    assert oom.cause == "capacity"
+    assert "other_processes" not in remedies(oom)
+    # If it's unknown, or from another time, the rest of the card may be theirs.
+    for made in (measured(None), measured(0, 5_000_000)):
+        assert remedies(only(made))["other_processes"].bytes == 12 * GIB - OWN_OVERHEAD
+    (use,) = report(measured(9 * GIB)).card_memory
+    assert (use.at_oom, use.outside_bytes) == (True, 3 * GIB)
+    (use,) = report(measured(9 * GIB, 5_000_000)).card_memory
+    assert not use.at_oom
+
+
 def test_process_limit_is_the_cause() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB, 0, KEEP)

@@ -5,16 +5,53 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
+import pytest
+
 from memreplay.commands.timeline.csv import COLUMNS, render_timeline_csv
 from memreplay.commands.timeline.result import TimelineReport
-from tests.build import SnapshotBuilder
-from tests.unit.commands.timeline.timelines import FORWARD, made
+from tests.build import START_US, SnapshotBuilder
+from tests.unit.commands.timeline.timelines import FORWARD, made, recording
 
 
 def rows(report: TimelineReport) -> list[list[str]]:
     text = render_timeline_csv(report)
     assert not text.endswith("\n")
     return list(csv.reader(StringIO(text)))
+
+
+def measured() -> SnapshotBuilder:
+    """Return a recording of two devices with samples of the first one."""
+    builder = recording()
+    card = {
+        "device": 0,
+        "total_bytes": 1000,
+        "is_part": False,
+        "times_us": [START_US + 300_000, START_US + 1_100_000, START_US + 9_000_000],
+        "free_bytes": [900, 500, 400],
+        "reserved_bytes": [60, 60, 60],
+        "other_bytes": [None, 300, 300],
+        "processes": [],
+        "processes_missing": "",
+    }
+    return builder.top("memreplay", {"version": 1, "recorder": "record", "card_memory": [card]})
+
+
+@pytest.mark.parametrize("x", ["time", "event"])
+def test_measured_memory_has_columns(x: str) -> None:
+    report = made(measured(), points=8, x=x)
+    titles, *found = rows(report)
+    assert titles == [*COLUMNS, "outside_bytes", "other_bytes"]
+    at = titles.index("outside_bytes")
+    first = [row for row in found if row[0] == "0"]
+    ends = [int(row[4]) for row in first[1:]]
+    times = (START_US + 300_000, START_US + 1_100_000, START_US + 9_000_000)
+    expected = []
+    for end in [*ends, 2 * times[-1]]:  # the last bucket ends with the recording
+        samples = [["", ""], ["40", ""], ["140", "300"], ["240", "300"]]
+        expected.append(samples[sum(time <= end for time in times)])
+    assert [row[at : at + 2] for row in first] == expected
+    assert len({*map(tuple, expected)}) == 4
+    assert all(row[at : at + 2] == ["", ""] for row in found if row[0] == "1")
 
 
 def test_each_bucket_has_a_row() -> None:

@@ -1,0 +1,234 @@
+"""Sample the memory of each card and of this process while recording.
+
+PyTorch's allocator only knows its own memory. The driver knows how much of a card is free, so the
+rest belongs to this process's libraries and to other processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+from memreplay.recording.guarding import Guard
+from memreplay.recording.host_memory import HostMemory, host_memory
+from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
+
+SECONDS = 1.0  # time between two samples
+SHARE = 50  # a sample may take a 50th of this time; slow ones are taken less often
+MOST = 2048  # maximum number of samples of all cards together, and of this process
+FEWEST = 32  # minimum number of samples per card before they are thinned
+TRIES = 5  # how often to sample again because the program allocated in between
+EXCHANGE, RELAXED = "ThreadExchangeStreamCaptureMode", 2  # cudaStreamCaptureModeRelaxed
+
+Row = tuple[int | None, ...]
+
+# Held while a sample is taken, so that a program doesn't fork in the middle of one. A driver that
+# hangs mustn't stop the program, so nothing waits for long.
+_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[bool]:
+    """Hold the lock. Yields whether that succeeded."""
+    held = _lock.acquire(timeout=SECONDS)
+    try:
+        yield held
+    finally:
+        if held:
+            _lock.release()
+
+
+def begin_fork() -> None:
+    """Wait for a sample to end."""
+    _forking.append(alone())
+    _forking[-1].__enter__()
+
+
+def end_fork() -> None:
+    if _forking:
+        _forking.pop().__exit__(None, None, None)
+
+
+_forking: list[contextlib.AbstractContextManager[bool]] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=begin_fork, after_in_parent=end_fork, after_in_child=end_fork)
+
+
+class Thinned:
+    """Rows over time. If there are too many, one of each two neighbours is kept: the lower one, by
+    `key`.
+    """
+
+    def __init__(self, most: int, key: Any) -> None:
+        self.most, self.key = most, key
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        rows = self.rows
+        if len(rows) >= self.most:
+            pairs = zip(rows[::2], rows[1::2], strict=False)
+            rows[: len(rows) // 2 * 2] = [min(pair, key=self.key) for pair in pairs]
+        rows.append(row)
+
+    def columns(self, names: tuple[str, ...]) -> dict[str, list[int | None]]:
+        rows = list(self.rows)
+        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+class Samples:
+    """The samples of one recording. `start` takes one each second, in a thread, until `stop`."""
+
+    def __init__(self, torch: Any, kind: str, guard: Guard) -> None:
+        self.torch, self.kind, self.guard = torch, kind, guard
+        self.devices = getattr(torch, kind)
+        self.ended = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.cards: dict[int, Thinned] = {}
+        self.totals: dict[int, int] = {}
+        self.processes: dict[int, list[Process]] = {}
+        self.host = Thinned(MOST // 4, lambda row: -(row[1] or 0))
+        self.peaks = HostMemory()
+        self.lister: Lister | None = None
+        self.why_not = ""
+        """Why other processes aren't listed; empty if they are."""
+
+    def start(self) -> None:
+        """Take the first sample, and begin to take one each second."""
+        self.take()
+        self.thread = threading.Thread(target=self.run, name="memreplay", daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.ended.set()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(SECONDS)
+        self.thread = None
+
+    def run(self) -> None:
+        allow_captures(self.torch, self.kind)
+        taken = 0.0
+        while not self.ended.wait(max(SECONDS, taken * SHARE)):
+            before = time.monotonic()
+            self.take()
+            taken = time.monotonic() - before
+
+    def take(self) -> None:
+        """Take a sample now."""
+        with alone() as held:
+            if held:
+                self.guard.run("sampling memory", self.sample)
+
+    def sample(self) -> None:
+        for device in self.used():
+            self.sample_card(device)
+        now = host_memory(self.devices)
+        self.peaks = now
+        self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
+
+    def used(self) -> Iterator[int]:
+        """Yield the devices that this process uses. To ask about another one would create a context
+        there.
+        """
+        devices = self.devices
+        if not hasattr(devices, "mem_get_info") or not devices.is_initialized():
+            return
+        has_context = getattr(self.torch._C, f"_{self.kind}_hasPrimaryContext", None)
+        for device in range(devices.device_count()):
+            if has_context(device) if has_context else devices.memory_reserved(device):
+                yield device
+
+    def sample_card(self, device: int) -> None:
+        devices = self.devices
+        reserved = devices.memory_reserved(device)
+        for _ in range(TRIES):
+            free, total = devices.mem_get_info(device)
+            before, reserved = reserved, devices.memory_reserved(device)
+            if before == reserved:
+                break
+        if device not in self.cards:
+            most = max(FEWEST, MOST // max(8, devices.device_count()))
+            self.cards[device] = Thinned(most, itemgetter(1))
+        self.totals[device] = total
+        self.cards[device].add((time_us(), free, reserved, self.others(device)))
+
+    def others(self, device: int) -> int | None:
+        """Return the bytes of other processes on a device; None if they aren't known."""
+        if self.why_not:
+            return None
+        try:
+            if self.lister is None:
+                self.lister = lister(self.torch, self.kind)
+            found = self.processes[device] = self.lister.processes(device)
+        except CannotListError as error:
+            self.why_not = str(error)
+            return None
+        own = os.getpid()
+        # If this process isn't listed, it has another pid there: it runs in a container.
+        if not any(one.pid == own for one in found) or any(one.bytes is None for one in found):
+            return None
+        return sum(one.bytes or 0 for one in found if one.pid != own)
+
+    def notes(self) -> dict[str, Any]:
+        """Return what goes under memreplay's key (docs/format.md)."""
+        cards = [self.card_notes(device) for device in sorted(self.cards)]
+        columns = ("times_us", "resident_bytes", "shared_bytes", "pinned_active_bytes")
+        host = {
+            **self.host.columns((*columns, "pinned_bytes")),
+            "resident_peak_bytes": self.peaks.resident_peak,
+            "pinned_peak_bytes": self.peaks.pinned_peak,
+        }
+        return {
+            **({"card_memory": cards} if cards else {}),
+            **({"host_memory": host} if self.host.rows else {}),
+        }
+
+    def own_outside(self, device: int) -> int | None:
+        """Return the most memory that this process had on a card outside PyTorch's allocator; None
+        if other processes aren't known.
+        """
+        total = self.totals.get(device, 0)
+        rows = self.cards[device].rows if device in self.cards else []
+        found = [
+            total - (free or 0) - (reserved or 0) - other
+            for _, free, reserved, other in rows
+            if other is not None
+        ]
+        return max(0, *found) if found else None
+
+    def card_notes(self, device: int) -> dict[str, Any]:
+        columns = ("times_us", "free_bytes", "reserved_bytes", "other_bytes")
+        own = os.getpid()
+        return {
+            "device": device,
+            "total_bytes": self.totals[device],
+            "is_part": self.lister is not None and self.lister.is_mig(device),
+            **self.cards[device].columns(columns),
+            "processes": [
+                {**one._asdict(), "is_recorded": one.pid == own}
+                for one in self.processes.get(device, ())
+            ],
+            "processes_missing": self.why_not,
+        }
+
+
+def time_us() -> int:
+    return time.time_ns() // 1000
+
+
+def allow_captures(torch: Any, kind: str) -> None:
+    """Let this thread ask the driver while another one captures a CUDA graph.
+
+    In the default mode, calls from any thread can make a capture fail.
+    """
+    if kind != "cuda":
+        return
+    runtime = "hip" if is_rocm(torch) else "cuda"
+    with contextlib.suppress(AttributeError, OSError):
+        exchange = getattr(ctypes.CDLL(torch._C.__file__), f"{runtime}{EXCHANGE}")
+        exchange(ctypes.byref(ctypes.c_int(RELAXED)))
