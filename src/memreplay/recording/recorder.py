@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from logging import WARNING
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
@@ -57,6 +57,10 @@ class Recorder:
         seconds each time.
     every : int, optional
         Also write a snapshot after every N steps (e.g. `snap.step-100.pickle`).
+    continuous : bool or dict
+        Record for days (docs/continuous.md): write a file every ten minutes and when memory rises
+        by 2%, each with PyTorch's last `max_entries` events, and keep ten files. A dict changes
+        these numbers: `seconds`, `size`, `keep`, `keep_size` and `peak_percent`.
     on_signal : bool
         Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received.
     overwrite : bool
@@ -88,6 +92,7 @@ class Recorder:
         source: bool = False,
         holders: bool = False,
         every: int | None = None,
+        continuous: bool | Mapping[str, float | None] = False,
         on_signal: bool = True,
         overwrite: bool = False,
         quiet: bool = False,
@@ -103,6 +108,7 @@ class Recorder:
             source=source,
             holders=holders,
             every=every,
+            continuous=continuous,
             on_signal=on_signal,
             overwrite=overwrite,
             history=history,

@@ -17,6 +17,7 @@ from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording.continuous import Continuous, Files, Rotation
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
@@ -32,6 +33,7 @@ from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
+from memreplay.recording.ring import ENTRIES, Ring, put_before
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
@@ -60,6 +62,7 @@ class Wanted(NamedTuple):
     source: bool = False
     holders: bool = False
     every: int | None = None
+    continuous: bool | Mapping[str, Any] = False
     on_signal: bool = True
     overwrite: bool = False
     history: Mapping[str, Any] = MappingProxyType({})
@@ -83,11 +86,16 @@ class Session:
         if wanted.stacks not in ("auto", "python", "all"):
             raise UsageError('stacks: "auto", "python" or "all"')
         path = wanted.path
-        overwrite = wanted.overwrite or path is None
+        self.continuous = Continuous.asked(wanted.continuous)
+        overwrite = wanted.overwrite or path is None or self.continuous is not None
         self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
         self.path = self.wanted  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
+        if self.continuous is not None:
+            self.max_entries = self.max_entries or ENTRIES
+            self.files = Files(self.wanted, self.continuous.keep, self.continuous.keep_size)
+        self.rotation: Rotation | None = None  # if the recording is continuous and running
         self.history, self.source = wanted.history, wanted.source
         self.holders = wanted.holders
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
@@ -136,6 +144,7 @@ class Session:
             if self.noting.why_not:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
+            self.rotate(self.continuous)
         except BaseException:
             self.stop()
             raise
@@ -162,12 +171,15 @@ class Session:
         """Write the snapshot and set `path`. `error`: the exception that ended the program."""
         if self.ooms and ran_out(error):
             # This snapshot would contain less than the existing one.
-            replaces = self.overwrite and os.path.lexists(self.wanted)
-            self.path = moved(self.ooms.pop(), self.wanted, overwrite=self.overwrite)
+            path = self.wanted if self.rotation is None else self.files.next("oom")
+            replaces = self.overwrite and os.path.lexists(path)
+            self.path = moved(self.ooms.pop(), path, overwrite=self.overwrite)
             words = ", replacing an earlier run's" if replaces else ""
             self.say(
                 WARNING, f"out of memory: wrote a snapshot of that moment to {self.path}{words}"
             )
+        elif self.rotation is not None:
+            self.path = self.rotation.rotate()
         else:
             self.path = self.dump(self.wanted)
 
@@ -204,7 +216,10 @@ class Session:
             )
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
-        record(**{name: value for name, value in wanted.items() if name in known})
+        self.begin_again = partial(
+            record, **{name: value for name, value in wanted.items() if name in known}
+        )
+        self.begin_again()
         self.counted = statistics_of(self.devices)
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:
@@ -226,6 +241,9 @@ class Session:
                 with contextlib.suppress(ValueError):  # only the main thread can do this
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
+        if self.rotation is not None:
+            self.rotation.stop()
+            self.rotation = None
         self.noting.stop()
         if self.goes_on:
             self.goes_on = False
@@ -250,6 +268,18 @@ class Session:
         if usable:
             self.old_handler = signal.signal(signal.SIGUSR1, self.signalled)
 
+    def rotate(self, wanted: Continuous | None) -> None:
+        """Start to write files now and then, if the recording is continuous."""
+        if wanted is None:
+            return
+        ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
+        ring.forget = self.noting.steps.forget
+        self.noting.keep = 0  # a file's first step began before the file
+        self.rotation = Rotation(
+            ring, self.files, wanted, lambda path: bool(self.try_to_dump(path))
+        )
+        self.rotation.start(self.guard)
+
     # --- moments ----------------------------------------------------------------------------------
 
     def step(self) -> None:
@@ -264,6 +294,8 @@ class Session:
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_dump(beside(self.wanted, f".step-{steps}"))
+        if self.rotation is not None and self.of == os.getpid():
+            self.rotation.stepped()
 
     def signalled(self, _: int, __: FrameType | None) -> None:
         if self.dumping or self.of != os.getpid():
@@ -299,28 +331,43 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
+        if self.rotation is None or self.of != os.getpid():
+            return self.snapshot_now(None)
+        with self.rotation.lock:
+            return self.snapshot_now(self.rotation.ring)
+
+    def snapshot_now(self, ring: Ring | None) -> dict[str, Any]:
         with nothing_collected() if self.holders else contextlib.nullcontext():
             sure = self.noting.look()
             counted = statistics_of(self.devices)
-            found: dict[str, Any] = self.devices.memory._snapshot()
+            take = self.devices.memory._snapshot if ring is None else ring.snapshot
+            found: dict[str, Any] = take()
             held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
-        kept = kept_events(
-            found["device_traces"],
-            self.max_entries,
-            self.counted,
-            counted,
-            self.history.get("skip_actions") or (),
-        )
+        traces = found["device_traces"]
+        carried = None if ring is None else ring.cut(traces)
+        kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
+        if carried is None:
+            kept = kept_events(
+                traces,
+                self.max_entries,
+                self.counted,
+                counted,
+                self.history.get("skip_actions") or (),
+            )
         lines = self.guard.run("reading lines of source code", self.lines, found) or {}
+        facts = self.guard.run("describing the run", self.facts, otherwise={"version": 1})
+        notes = self.noting.found(traces, sure)
+        if carried is not None:
+            put_before(traces, carried, notes)
         found["memreplay"] = {
-            **self.guard.run("describing the run", self.facts, otherwise={"version": 1}),
+            **facts,
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
             **kept,
             **({"source_lines": lines} if lines else {}),
             **({"holders": held} if held else {}),
-            **self.noting.found(found["device_traces"], sure),
+            **notes,
         }
         return found
 

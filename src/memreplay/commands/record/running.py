@@ -9,10 +9,11 @@ import subprocess
 import tempfile
 from typing import Annotated, Any
 
+from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.commands.shared.names import check_names
 from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
-from memreplay.declared import Opt
+from memreplay.declared import Opt, Shared
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.programs.starting import INSIDE, handled
 from memreplay.recording.writing import DEFAULT
@@ -22,6 +23,9 @@ _PASSED_ON: list[signal.Signals] = [
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1")
     if hasattr(signal, name)  # Windows only has the first of these signals
 ]
+
+
+ROTATE = Shared("--rotate", "With --continuous: when to write files, and how many to keep")
 
 
 class RecordOptions(RecordingOptions, frozen=True):
@@ -42,6 +46,37 @@ class RecordOptions(RecordingOptions, frozen=True):
             "N",
             least=1,
             brief="Also write a snapshot every N optimizer steps.",
+        ),
+    ] = None
+    continuous: Annotated[
+        bool,
+        Opt(
+            "Record for days: write a file every ten minutes and when memory rises by 2%, each with"
+            " the last events (--max-entries, by default 200,000), and keep ten:"
+            " run.window-000001.pickle.",
+            brief="Record for days: write files now and then, and keep the last ones.",
+        ),
+    ] = False
+    seconds: Annotated[
+        float | None,
+        Opt("write a file every so many seconds", "SECONDS", least=1, of=ROTATE),
+    ] = None
+    size: Annotated[
+        int | None,
+        Opt("also write a file of about this size", "SIZE", parse=parse_size, least=1, of=ROTATE),
+    ] = None
+    keep: Annotated[int | None, Opt("keep so many files", "N", least=1, of=ROTATE)] = None
+    keep_size: Annotated[
+        int | None,
+        Opt("keep so many bytes of files", "SIZE", parse=parse_size, least=1, of=ROTATE),
+    ] = None
+    peak_percent: Annotated[
+        float | None,
+        Opt(
+            "also write a file if memory exceeds its maximum so far by so many percent",
+            "PERCENT",
+            least=0.1,
+            of=ROTATE,
         ),
     ] = None
     output: Annotated[
@@ -66,7 +101,15 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
     NothingToTellError if the program didn't use a device.
     """
     output = options.output or DEFAULT
-    replaces = options.force or options.output is None  # the recorder reports the error
+    # A continuous recording's files have numbers of their own.
+    replaces = options.force or options.output is None or options.continuous
+    rotate = {
+        name: getattr(options, name)
+        for name in ("seconds", "size", "keep", "keep_size", "peak_percent")
+        if getattr(options, name) is not None
+    }
+    if rotate and not options.continuous:
+        raise UsageError("--rotate needs --continuous")
     check_names(output, force=replaces)
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         told = {
@@ -77,6 +120,7 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
             "source": options.source,
             "holders": options.holders,
             "every": options.every,
+            "continuous": rotate or options.continuous,
             "overwrite": replaces,
         }
         before = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
