@@ -37,9 +37,11 @@ from memreplay.recording.ring import ENTRIES, Ring, put_before
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
+from memreplay.recording.unrecorded import accelerator_of
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 
 DEVICES = ("cuda", "xpu")
+WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
 MOST_OOM = 3  # maximum number of OOM snapshots, for programs that survive running out of memory
 
 _active: list[Session] = []  # at most one
@@ -436,13 +438,18 @@ def ran_out(error: BaseException | None) -> bool:
 
 def recordable(torch: Any) -> tuple[str, Any]:
     """Return the machine's device type and its torch module. Raises CannotRecordError."""
-    for kind in DEVICES:
-        module = getattr(torch, kind, None)
+    other = accelerator_of(torch)  # such as mps, or one of another package
+    for kind in (*DEVICES, *([other] if other not in DEVICES else [])):
+        module = getattr(torch, kind, None) if kind else None
         if module is not None and module.is_available():
-            if not hasattr(module.memory, "_record_memory_history"):
-                raise CannotRecordError(f"PyTorch {torch.__version__} can't record {kind} memory")
+            memory = getattr(module, "memory", None)
+            if not hasattr(memory, "_record_memory_history"):
+                raise CannotRecordError(
+                    f"PyTorch {torch.__version__} can't record {kind} memory; memreplay dryrun and"
+                    " memreplay.estimate() show what a CUDA device would need"
+                )
             return kind, module
-    raise CannotRecordError("no CUDA or XPU device found; memreplay dryrun works without one")
+    raise CannotRecordError(f"no CUDA or XPU device found; {WITHOUT}")
 
 
 def check_models(models: list[Any], optimizers: list[Any]) -> None:

@@ -16,7 +16,9 @@ from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt, Shared
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.programs.starting import INSIDE, handled
+from memreplay.recording.unrecorded import host_peak
 from memreplay.recording.writing import DEFAULT
+from memreplay.render.units import size
 
 _PASSED_ON: list[signal.Signals] = [
     getattr(signal, name)
@@ -132,9 +134,12 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
         status = _run(program, variables)
         anything = bool(os.listdir(folder))
     if not anything and not status:
+        host = host_peak(children=True)
+        used = "" if host is None else f"; it used at most {size(host)} of host memory"
         raise NothingToTellError(
             "nothing was recorded: the program used no CUDA or XPU device, or its Python"
-            " can't import memreplay"
+            f" can't import memreplay{used}. memreplay dryrun and memreplay.estimate() show what"
+            " a program needs on a GPU"
         )
     return status
 
