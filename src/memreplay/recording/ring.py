@@ -157,20 +157,21 @@ class Ring:
         found: dict[str, Any] = self.devices.memory._snapshot()
         return found
 
-    def cut(self, traces: list[Events]) -> list[Events] | None:
-        """Cut traces off before the oldest edge that all of them still have.
+    def cut(self, found: dict[str, Any]) -> list[Events] | None:
+        """Cut PyTorch's snapshot off before the oldest edge that is in all of its traces.
 
         Returns, for each trace, events for the blocks that were live there. Returns None if no edge
-        is left; then the traces don't change.
+        is left; then the snapshot doesn't change.
         """
+        traces = found["device_traces"]
         marked = [self.markers(trace) for trace in traces]
         for edge in tuple(self.edges):
-            places = [found.get(edge.number) for found in marked]
+            places = [there.get(edge.number) for there in marked]
             # A device that the program doesn't use has neither events nor a marker.
-            there = all(
+            known = all(
                 place is not None or not trace for place, trace in zip(places, traces, strict=True)
             )
-            if there and (self.among is None or edge.number in self.among):
+            if known and (self.among is None or edge.number in self.among):
                 break
         else:
             return None
@@ -178,6 +179,9 @@ class Ring:
             return None
         for trace, place in zip(traces, places, strict=True):
             del trace[: 0 if place is None else place + 1]
+        # PyTorch keeps as many annotations as events, from far longer ago.
+        annotations = found.get("external_annotations", [])
+        annotations[:] = [one for one in annotations if one["time_us"] >= edge.time_us]
         return [carried_events(edge.segments, i, trace) for i, trace in enumerate(traces)]
 
     def late(self, edge: Edge, traces: list[Events], places: list[int | None]) -> bool:

@@ -346,7 +346,7 @@ class Session:
             found: dict[str, Any] = take()
             held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
         traces = found["device_traces"]
-        carried = None if ring is None else ring.cut(traces)
+        carried = None if ring is None else ring.cut(found)
         kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
         if carried is None:
             kept = kept_events(

@@ -37,8 +37,9 @@ class Program:
         self.rotation = Rotation(self.ring, self.files, asked, self.write)
 
     def write(self, path: str) -> bool:
-        traces = self.ring.snapshot()["device_traces"]
-        self.ring.cut(traces)
+        found = self.ring.snapshot()
+        self.ring.cut(found)
+        traces = found["device_traces"]
         if not self.fails:
             self.wrote.append(Path(path).name)
             events = sum(event["action"] != "snapshot" for event in traces[0])

@@ -59,7 +59,7 @@ def test_everything_at_the_edge_is_known(seed: int, light: bool) -> None:
         found = ring.snapshot()
         traces = found["device_traces"]
         marks = [{event.get("user_metadata") for event in trace} for trace in traces]
-        carried = ring.cut(traces)
+        carried = ring.cut(found)
         assert carried is not None
         put_before(traces, carried, {})
         edge = next(
@@ -123,9 +123,13 @@ def test_other_snapshots_leave_no_marker() -> None:
     allocator.snapshot()
     assert allocator.metadata == "the program's own"
     allocator.alloc(0, 2)
-    traces = ring.snapshot()["device_traces"]
-    assert ring.cut(traces) == [[]]
-    assert [event["action"] for event in traces[0]] == ["alloc", "snapshot", "alloc"]
+    found = ring.snapshot()
+    assert ring.cut(found) == [[]]
+    assert [event["action"] for event in found["device_traces"][0]] == [
+        "alloc",
+        "snapshot",
+        "alloc",
+    ]
 
 
 def test_late_edge_does_not_hide_what_is_left() -> None:
@@ -133,15 +137,19 @@ def test_late_edge_does_not_hide_what_is_left() -> None:
     ring = ring_of(allocator)
     churn(allocator, random.Random(2), 2 * ENTRIES)
     ring.look()
-    traces = ring.snapshot()["device_traces"]
-    assert ring.cut(traces) is None
-    assert len(traces[0]) == ENTRIES
+    found = ring.snapshot()
+    assert ring.cut(found) is None
+    assert len(found["device_traces"][0]) == ENTRIES
     # A window that begins here isn't late.
     with ring.since(ring.taken):
         allocator.alloc(0, 1)
-        traces = ring.snapshot()["device_traces"]
-        assert ring.cut(traces) is not None
-    assert [event["action"] for event in traces[0]] == ["snapshot", "alloc", "snapshot"]
+        found = ring.snapshot()
+        assert ring.cut(found) is not None
+    assert [event["action"] for event in found["device_traces"][0]] == [
+        "snapshot",
+        "alloc",
+        "snapshot",
+    ]
 
 
 def test_windows_follow_one_another() -> None:
@@ -151,10 +159,11 @@ def test_windows_follow_one_another() -> None:
     for _ in range(5):
         allocator.alloc(0, 1)
         with ring.since(since):
-            traces = ring.snapshot()["device_traces"]
-            assert ring.cut(traces) is not None
+            found = ring.snapshot()
+            assert ring.cut(found) is not None
         since = ring.taken
-        seen += [event["addr"] for event in traces[0] if event["action"] == "alloc"]
+        trace = found["device_traces"][0]
+        seen += [event["addr"] for event in trace if event["action"] == "alloc"]
     assert seen == sorted(allocator.live[0])
 
 
@@ -162,9 +171,19 @@ def test_unused_devices_have_no_events() -> None:
     allocator = Allocator(ENTRIES, 2)
     ring = ring_of(allocator)
     allocator.alloc(0, 1)
-    traces = ring.snapshot()["device_traces"]
-    traces[1].clear()
-    assert ring.cut(traces) == [[], []]
+    found = ring.snapshot()
+    found["device_traces"][1].clear()
+    assert ring.cut(found) == [[], []]
+
+
+def test_earlier_annotations_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tracker, "now_us", lambda: 700)
+    allocator = Allocator(ENTRIES)
+    ring = ring_of(allocator)
+    found = ring.snapshot()
+    found["external_annotations"] = [{"name": "a", "time_us": time} for time in (699, 700, 701)]
+    assert ring.cut(found) == [[]]
+    assert [one["time_us"] for one in found["external_annotations"]] == [700, 701]
 
 
 def test_notes_get_the_kinds_of_what_is_put_before() -> None:
