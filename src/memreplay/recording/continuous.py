@@ -18,7 +18,7 @@ from memreplay.recording.writing import beside
 INTERVAL = 0.1  # seconds between two looks at PyTorch's counters
 PEAK_GAP = 10.0  # least number of seconds between two peaks' files
 PEAK_SHARE = 50  # writing peaks' files takes at most 1/50 of the time
-STEPLESS = 5.0  # without a step for so long, files are written in the middle of a step
+STEPLESS = 5.0  # seconds without a step after which files don't wait for the end of one
 BYTES_PER_EVENT = 200  # of a file, until the first one is written
 
 
@@ -26,15 +26,15 @@ class Continuous(NamedTuple):
     """When to write files, and how many to keep."""
 
     seconds: float = 600.0
-    """Write a file every so many seconds."""
+    """Seconds from one file to the next."""
     size: int | None = None
-    """Also write a file once its events would take about so many bytes."""
+    """Also write a file once its events would take about this number of bytes."""
     keep: int = 10
-    """Keep so many files, the newest."""
+    """Number of files to keep."""
     keep_size: int | None = None
-    """Keep so many bytes."""
+    """Bytes of files to keep."""
     peak_percent: float | None = 2.0
-    """Also write a file if memory exceeds its maximum so far by so many percent; None: don't."""
+    """Also write a file if memory exceeds its maximum so far by this percentage; None: don't."""
 
     @staticmethod
     def asked(given: bool | Mapping[str, Any]) -> Continuous | None:

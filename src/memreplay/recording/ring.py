@@ -2,9 +2,9 @@
 unknown origin.
 
 PyTorch keeps only the last events. Blocks whose alloc was overwritten are still freed later, and
-then nothing says who allocated them. So now and then the ring takes an edge: PyTorch's list of
-blocks, with their stacks, and a marker in PyTorch's own events at exactly that moment. A snapshot
-begins at the oldest marker that is still there, with the blocks of its edge.
+then the file doesn't say who allocated them. So now and then the ring takes an edge: PyTorch's list
+of blocks, with their stacks, and a marker in PyTorch's own events at exactly that moment. A
+snapshot begins at the oldest marker that is still there, with the blocks of its edge.
 """
 
 from __future__ import annotations

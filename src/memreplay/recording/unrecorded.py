@@ -1,4 +1,4 @@
-"""What a program used on a machine whose memory PyTorch can't record: CPUs, MPS and others."""
+"""Describe a program's memory where PyTorch can't record it: on CPUs, MPS and others."""
 
 from __future__ import annotations
 

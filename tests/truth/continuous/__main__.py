@@ -1,4 +1,4 @@
-"""Run each program in a process of its own, and write the truth about it next to its recording:
+"""Run each program in its own process, and write the truth about it next to its recording:
 python -m tests.truth.continuous FOLDER.
 """
 

@@ -20,7 +20,7 @@ ENTRIES = 4000
 
 
 class Program:
-    """A program with a clock of its own, and the files that its recording wrote."""
+    """A program with a fake clock, and the files that its recording wrote."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **wanted: Any) -> None:
         self.now = 1000.0
@@ -47,7 +47,7 @@ class Program:
         return not self.fails
 
     def step(self, size: int = 100, seconds: float = 1.0, ops: int = 1) -> None:
-        """Run one step that takes this long, and holds so many bytes at its peak."""
+        """Run one step that takes this long, and holds this many bytes at its peak."""
         for _ in range(ops):
             self.allocator.free(0, self.allocator.alloc(0, size))
         self.now += seconds
@@ -240,7 +240,7 @@ def test_missing_folder_is_no_error(tmp_path: Path) -> None:
     assert files.next().endswith("snap.window-000001.pickle")
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
 
 
 def test_numbers_can_be_changed() -> None:

@@ -61,21 +61,27 @@ class RecordOptions(RecordingOptions, frozen=True):
     ] = False
     seconds: Annotated[
         float | None,
-        Opt("write a file every so many seconds", "SECONDS", least=1, of=ROTATE),
+        Opt("the seconds from one file to the next", "SECONDS", least=1, of=ROTATE),
     ] = None
     size: Annotated[
         int | None,
-        Opt("also write a file of about this size", "SIZE", parse=parse_size, least=1, of=ROTATE),
+        Opt(
+            "also write a file when it would take about this much",
+            "SIZE",
+            parse=parse_size,
+            least=1,
+            of=ROTATE,
+        ),
     ] = None
-    keep: Annotated[int | None, Opt("keep so many files", "N", least=1, of=ROTATE)] = None
+    keep: Annotated[int | None, Opt("the number of files to keep", "N", least=1, of=ROTATE)] = None
     keep_size: Annotated[
         int | None,
-        Opt("keep so many bytes of files", "SIZE", parse=parse_size, least=1, of=ROTATE),
+        Opt("the bytes of files to keep", "SIZE", parse=parse_size, least=1, of=ROTATE),
     ] = None
     peak_percent: Annotated[
         float | None,
         Opt(
-            "also write a file if memory exceeds its maximum so far by so many percent",
+            "also write a file if memory exceeds its maximum so far by this percentage",
             "PERCENT",
             least=0.1,
             of=ROTATE,
@@ -103,7 +109,7 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
     NothingToTellError if the program didn't use a device.
     """
     output = options.output or DEFAULT
-    # A continuous recording's files have numbers of their own.
+    # A continuous recording numbers its files.
     replaces = options.force or options.output is None or options.continuous
     rotate = {
         name: getattr(options, name)
