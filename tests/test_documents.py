@@ -107,7 +107,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
     },
     "docs/performance.md": {"make bench": SCRIPTS},
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
-    "docs/record.md": {"bytes  share  count": OUTPUT},
+    "docs/record.md": {
+        "bytes  share  count": OUTPUT,
+        "$ python train.py": "the recorder needs PyTorch",
+    },
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
 }
 

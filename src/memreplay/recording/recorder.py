@@ -6,8 +6,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable
-from logging import WARNING
+from collections.abc import Callable, Mapping
+from logging import INFO, WARNING
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
@@ -15,6 +15,8 @@ from memreplay.errors import UsageError
 from memreplay.recording.holders import SECONDS, TOP
 from memreplay.recording.logs import keep_quiet, log
 from memreplay.recording.session import CannotRecordError, Session, Wanted
+from memreplay.recording.torch_here import find_torch
+from memreplay.recording.unrecorded import used
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,6 +59,10 @@ class Recorder:
         seconds each time.
     every : int, optional
         Also write a snapshot after every N steps (e.g. `snap.step-100.pickle`).
+    continuous : bool or dict
+        Record for days (docs/continuous.md): write a file every ten minutes and when memory rises
+        by 2%, each with PyTorch's last `max_entries` events, and keep ten files. A dict changes
+        these numbers: `seconds`, `size`, `keep`, `keep_size` and `peak_percent`.
     on_signal : bool
         Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received.
     overwrite : bool
@@ -75,7 +81,7 @@ class Recorder:
         The path can't be written to, or this PyTorch doesn't support an argument.
     """
 
-    __slots__ = ("__weakref__", "_session", "_strict", "_warned")
+    __slots__ = ("__weakref__", "_session", "_strict", "_unrecorded", "_warned")
 
     def __init__(
         self,
@@ -88,6 +94,7 @@ class Recorder:
         source: bool = False,
         holders: bool = False,
         every: int | None = None,
+        continuous: bool | Mapping[str, float | None] = False,
         on_signal: bool = True,
         overwrite: bool = False,
         quiet: bool = False,
@@ -103,6 +110,7 @@ class Recorder:
             source=source,
             holders=holders,
             every=every,
+            continuous=continuous,
             on_signal=on_signal,
             overwrite=overwrite,
             history=history,
@@ -110,6 +118,7 @@ class Recorder:
         self._session = Session(wanted, keep_quiet if quiet else log)
         self._strict = strict
         self._warned = False
+        self._unrecorded = False  # nothing could be recorded, and the program hasn't ended
 
     def __repr__(self) -> str:
         return f"<Recorder {self.path}: {'recording' if self.recording else 'not recording'}>"
@@ -136,6 +145,7 @@ class Recorder:
                 raise
             if not self._warned:  # a decorator does this for every call
                 self._warned = True
+                self._unrecorded = find_torch()[0] is not None
                 self._session.say(WARNING, f"nothing is recorded: {error}")
         return self
 
@@ -147,6 +157,7 @@ class Recorder:
         written.
         """
         if not self.recording:
+            self._say_what_was_used()
             return None
         error = sys.exc_info()[1]
         self._session.__exit__(None if error is None else type(error), error, None)
@@ -214,6 +225,14 @@ class Recorder:
     ) -> None:
         if self.recording:
             self._session.__exit__(kind, error, traceback)
+        self._say_what_was_used()
+
+    def _say_what_was_used(self) -> None:
+        """If nothing could be recorded, log the little that's known, once."""
+        if self._unrecorded:
+            self._unrecorded = False
+            if words := used():
+                self._session.say(INFO, words)
 
     def __call__(self, function: F) -> F:
         """Return the function wrapped to record each call."""

@@ -17,6 +17,7 @@ from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording.continuous import Continuous, Files, Rotation
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
@@ -33,12 +34,15 @@ from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
+from memreplay.recording.ring import ENTRIES, Ring, put_before
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
+from memreplay.recording.unrecorded import accelerator_of
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 
 DEVICES = ("cuda", "xpu")
+WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
 MOST_OOM = 3  # maximum number of OOM snapshots, for programs that survive running out of memory
 
 _active: list[Session] = []  # at most one
@@ -61,6 +65,7 @@ class Wanted(NamedTuple):
     source: bool = False
     holders: bool = False
     every: int | None = None
+    continuous: bool | Mapping[str, Any] = False
     on_signal: bool = True
     overwrite: bool = False
     history: Mapping[str, Any] = MappingProxyType({})
@@ -84,11 +89,16 @@ class Session:
         if wanted.stacks not in ("auto", "python", "all"):
             raise UsageError('stacks: "auto", "python" or "all"')
         path = wanted.path
-        overwrite = wanted.overwrite or path is None
+        self.continuous = Continuous.asked(wanted.continuous)
+        overwrite = wanted.overwrite or path is None or self.continuous is not None
         self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
         self.path = self.wanted  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
+        if self.continuous is not None:
+            self.max_entries = self.max_entries or ENTRIES
+            self.files = Files(self.wanted, self.continuous.keep, self.continuous.keep_size)
+        self.rotation: Rotation | None = None  # if the recording is continuous and running
         self.history, self.source = wanted.history, wanted.source
         self.holders = wanted.holders
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
@@ -139,6 +149,7 @@ class Session:
             if self.noting.why_not:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
+            self.rotate(self.continuous)
         except BaseException:
             self.stop()
             raise
@@ -165,12 +176,15 @@ class Session:
         """Write the snapshot and set `path`. `error`: the exception that ended the program."""
         if self.ooms and ran_out(error):
             # This snapshot would contain less than the existing one.
-            replaces = self.overwrite and os.path.lexists(self.wanted)
-            self.path = moved(self.ooms.pop(), self.wanted, overwrite=self.overwrite)
+            path = self.wanted if self.rotation is None else self.files.next("oom")
+            replaces = self.overwrite and os.path.lexists(path)
+            self.path = moved(self.ooms.pop(), path, overwrite=self.overwrite)
             words = ", replacing an earlier run's" if replaces else ""
             self.say(
                 WARNING, f"out of memory: wrote a snapshot of that moment to {self.path}{words}"
             )
+        elif self.rotation is not None:
+            self.path = self.rotation.rotate()
         else:
             self.path = self.dump(self.wanted)
 
@@ -207,7 +221,10 @@ class Session:
             )
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
-        record(**{name: value for name, value in wanted.items() if name in known})
+        self.begin_again = partial(
+            record, **{name: value for name, value in wanted.items() if name in known}
+        )
+        self.begin_again()
         self.counted = statistics_of(self.devices)
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:
@@ -230,6 +247,9 @@ class Session:
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
         self.samples.stop()
+        if self.rotation is not None:
+            self.rotation.stop()
+            self.rotation = None
         self.noting.stop()
         if self.goes_on:
             self.goes_on = False
@@ -254,6 +274,18 @@ class Session:
         if usable:
             self.old_handler = signal.signal(signal.SIGUSR1, self.signalled)
 
+    def rotate(self, wanted: Continuous | None) -> None:
+        """Start to write files now and then, if the recording is continuous."""
+        if wanted is None:
+            return
+        ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
+        ring.forget = self.noting.steps.forget
+        self.noting.keep = 0  # a file's first step began before the file
+        self.rotation = Rotation(
+            ring, self.files, wanted, lambda path: bool(self.try_to_dump(path))
+        )
+        self.rotation.start(self.guard)
+
     # --- moments ----------------------------------------------------------------------------------
 
     def step(self) -> None:
@@ -268,6 +300,8 @@ class Session:
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_dump(beside(self.wanted, f".step-{steps}"))
+        if self.rotation is not None and self.of == os.getpid():
+            self.rotation.stepped()
 
     def signalled(self, _: int, __: FrameType | None) -> None:
         if self.dumping or self.of != os.getpid():
@@ -306,21 +340,36 @@ class Session:
     def snapshot(self) -> dict[str, Any]:
         """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
         self.samples.take()
+        if self.rotation is None or self.of != os.getpid():
+            return self.snapshot_now(None)
+        with self.rotation.lock:
+            return self.snapshot_now(self.rotation.ring)
+
+    def snapshot_now(self, ring: Ring | None) -> dict[str, Any]:
         with nothing_collected() if self.holders else contextlib.nullcontext():
             sure = self.noting.look()
             counted = statistics_of(self.devices)
-            found: dict[str, Any] = self.devices.memory._snapshot()
+            take = self.devices.memory._snapshot if ring is None else ring.snapshot
+            found: dict[str, Any] = take()
             held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
-        kept = kept_events(
-            found["device_traces"],
-            self.max_entries,
-            self.counted,
-            counted,
-            self.history.get("skip_actions") or (),
-        )
+        traces = found["device_traces"]
+        carried = None if ring is None else ring.cut(found)
+        kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
+        if carried is None:
+            kept = kept_events(
+                traces,
+                self.max_entries,
+                self.counted,
+                counted,
+                self.history.get("skip_actions") or (),
+            )
         lines = self.guard.run("reading lines of source code", self.lines, found) or {}
+        facts = self.guard.run("describing the run", self.facts, otherwise={"version": 1})
+        notes = self.noting.found(traces, sure)
+        if carried is not None:
+            put_before(traces, carried, notes)
         found["memreplay"] = {
-            **self.guard.run("describing the run", self.facts, otherwise={"version": 1}),
+            **facts,
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
@@ -328,7 +377,7 @@ class Session:
             **({"source_lines": lines} if lines else {}),
             **({"holders": held} if held else {}),
             **self.guard.run("describing memory", self.samples.notes, otherwise={}),
-            **self.noting.found(found["device_traces"], sure),
+            **notes,
         }
         return found
 
@@ -402,13 +451,18 @@ def ran_out(error: BaseException | None) -> bool:
 
 def recordable(torch: Any) -> tuple[str, Any]:
     """Return the machine's device type and its torch module. Raises CannotRecordError."""
-    for kind in DEVICES:
-        module = getattr(torch, kind, None)
+    other = accelerator_of(torch)  # such as mps, or one of another package
+    for kind in (*DEVICES, *([other] if other not in DEVICES else [])):
+        module = getattr(torch, kind, None) if kind else None
         if module is not None and module.is_available():
-            if not hasattr(module.memory, "_record_memory_history"):
-                raise CannotRecordError(f"PyTorch {torch.__version__} can't record {kind} memory")
+            memory = getattr(module, "memory", None)
+            if not hasattr(memory, "_record_memory_history"):
+                raise CannotRecordError(
+                    f"PyTorch {torch.__version__} can't record {kind} memory; memreplay dryrun and"
+                    " memreplay.estimate() show what a CUDA device would need"
+                )
             return kind, module
-    raise CannotRecordError("no CUDA or XPU device found; memreplay dryrun works without one")
+    raise CannotRecordError(f"no CUDA or XPU device found; {WITHOUT}")
 
 
 def check_models(models: list[Any], optimizers: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -35,6 +36,7 @@ class Steps:
         """Ends marked by the program."""
         self.iterations: list[Iteration] = []
         self.told = False
+        self.forgotten = 0
         self.after: Callable[[], None] = lambda: None
         """Called at each end."""
 
@@ -90,7 +92,17 @@ class Steps:
     @property
     def count(self) -> int:
         """Number of steps that have ended."""
-        return len(self.said) if self.told else len(self.iterations)
+        return self.forgotten + (len(self.said) if self.told else len(self.iterations))
+
+    def forget(self, before_us: int) -> None:
+        """Forget the ends of steps before a time, except the last one."""
+        ended = self.said or [max(one.ends.values()) for one in self.iterations]
+        old = bisect.bisect_left(ended[:-1], before_us)
+        if self.told:
+            del self.said[:old]
+        else:
+            del self.iterations[:old]
+        self.forgotten += old
 
     def ends(self) -> list[int]:
         """End of each step, in microseconds since the epoch."""

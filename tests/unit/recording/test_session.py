@@ -317,7 +317,7 @@ def test_unsupported_device_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert not list(tmp_path.iterdir())
 
     refused(None, "torch is not installed")
-    refused(Torch(()), "no CUDA or XPU device found; memreplay dryrun works without one")
+    refused(Torch(()), "no CUDA or XPU device found; memreplay dryrun and memreplay.estimate")
     refused(
         Torch(), "model: must be a torch.nn.Module, or a list of them, not of type str", model="g"
     )

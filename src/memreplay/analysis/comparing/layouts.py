@@ -87,6 +87,8 @@ _STEP = re.compile(
     r"(?<![a-z])(?:global[-_]?)?(?:iteration|iter|step|epoch)s?[-_. =]*(\d+)([-_](?:exit|oom))?",
     re.IGNORECASE,
 )
+# The windows of memreplay's continuous recordings (recording/continuous.py).
+_WINDOW = re.compile(r"\.window-(\d{6,20})(?:-peak|-oom)?(?=\.|\Z)")
 _MOST_DIGITS = 9  # maximum number of digits in a rank; longer numbers are times or ids
 _STAMP = 20  # times are padded to this many digits
 _END = 1 << 63  # a number that sorts after all steps
@@ -124,6 +126,9 @@ def moment_of(name: str) -> Moment | None:
     told = parsed_by_layout(name)
     if told is not None and told.moment is not None:
         return told.moment
+    window = _WINDOW.search(bare(name))
+    if window is not None:
+        return "window", (int(window[1]),)
     steps = _STEP.findall(bare(name))
     if not steps or any(len(digits) > _STAMP for digits, _ in steps):
         return None
@@ -133,15 +138,20 @@ def moment_of(name: str) -> Moment | None:
 
 def process_of(name: str) -> str | None:
     """Return the part of a name without a rank that is the same for all dumps of one process:
-    everything but the step. None if the name has no step.
+    everything but the step or window. None if the name has neither.
     """
     plain = bare(name)
-    return _STEP.sub("#", plain) if _STEP.search(plain) else None
+    for pattern in (_WINDOW, _STEP):
+        if pattern.search(plain):
+            return pattern.sub("#", plain)
+    return None
 
 
 def names_a_moment(part: str) -> bool:
-    """Return whether a path component contains a step or time."""
-    return bool(_STEP.search(part) or re.search(r"(?<!\d)\d{8}-\d{4}", part))
+    """Return whether a path component contains a step, window or time."""
+    return bool(
+        _WINDOW.search(part) or _STEP.search(part) or re.search(r"(?<!\d)\d{8}-\d{4}", part)
+    )
 
 
 def _moment(groups: dict[str, str | None]) -> Moment | None:

@@ -9,19 +9,25 @@ import subprocess
 import tempfile
 from typing import Annotated, Any
 
+from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.commands.shared.names import check_names
 from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
-from memreplay.declared import Opt
+from memreplay.declared import Opt, Shared
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.programs.starting import INSIDE, handled
+from memreplay.recording.unrecorded import host_peak
 from memreplay.recording.writing import DEFAULT
+from memreplay.render.units import size
 
 _PASSED_ON: list[signal.Signals] = [
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1")
     if hasattr(signal, name)  # Windows only has the first of these signals
 ]
+
+
+ROTATE = Shared("--rotate", "With --continuous: when to write files, and how many to keep")
 
 
 class RecordOptions(RecordingOptions, frozen=True):
@@ -42,6 +48,43 @@ class RecordOptions(RecordingOptions, frozen=True):
             "N",
             least=1,
             brief="Also write a snapshot every N optimizer steps.",
+        ),
+    ] = None
+    continuous: Annotated[
+        bool,
+        Opt(
+            "Record for days: write a file every ten minutes and when memory rises by 2%, each with"
+            " the last events (--max-entries, by default 200,000), and keep ten:"
+            " run.window-000001.pickle.",
+            brief="Record for days: write files now and then, and keep the last ones.",
+        ),
+    ] = False
+    seconds: Annotated[
+        float | None,
+        Opt("the seconds from one file to the next", "SECONDS", least=1, of=ROTATE),
+    ] = None
+    size: Annotated[
+        int | None,
+        Opt(
+            "also write a file when it would take about this much",
+            "SIZE",
+            parse=parse_size,
+            least=1,
+            of=ROTATE,
+        ),
+    ] = None
+    keep: Annotated[int | None, Opt("the number of files to keep", "N", least=1, of=ROTATE)] = None
+    keep_size: Annotated[
+        int | None,
+        Opt("the bytes of files to keep", "SIZE", parse=parse_size, least=1, of=ROTATE),
+    ] = None
+    peak_percent: Annotated[
+        float | None,
+        Opt(
+            "also write a file if memory exceeds its maximum so far by this percentage",
+            "PERCENT",
+            least=0.1,
+            of=ROTATE,
         ),
     ] = None
     output: Annotated[
@@ -66,7 +109,15 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
     NothingToTellError if the program didn't use a device.
     """
     output = options.output or DEFAULT
-    replaces = options.force or options.output is None  # the recorder reports the error
+    # A continuous recording numbers its files.
+    replaces = options.force or options.output is None or options.continuous
+    rotate = {
+        name: getattr(options, name)
+        for name in ("seconds", "size", "keep", "keep_size", "peak_percent")
+        if getattr(options, name) is not None
+    }
+    if rotate and not options.continuous:
+        raise UsageError("--rotate needs --continuous")
     check_names(output, force=replaces)
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         told = {
@@ -77,6 +128,7 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
             "source": options.source,
             "holders": options.holders,
             "every": options.every,
+            "continuous": rotate or options.continuous,
             "overwrite": replaces,
         }
         before = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
@@ -88,9 +140,12 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
         status = _run(program, variables)
         anything = bool(os.listdir(folder))
     if not anything and not status:
+        host = host_peak(children=True)
+        used = "" if host is None else f"; it used at most {size(host)} of host memory"
         raise NothingToTellError(
             "nothing was recorded: the program used no CUDA or XPU device, or its Python"
-            " can't import memreplay"
+            f" can't import memreplay{used}. memreplay dryrun and memreplay.estimate() show what"
+            " a program needs on a GPU"
         )
     return status
 

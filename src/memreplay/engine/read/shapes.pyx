@@ -317,7 +317,9 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
         e.has_device_free = True
         return want_i64(t, v, key, &e.device_free)
     elif key == K_CARRIED:
-        e.carried = v.kind == V_TRUE
+        e.carried = v.kind == V_TRUE or v.kind == V_INT
+        if v.kind == V_INT:
+            return want_size(t, v, key, &e.block_size)
     return OK
 
 

@@ -81,6 +81,7 @@ cdef struct Event:
     bint has_device_free
     int64_t device_free        # oom events only
     bint carried               # stands for an allocation that was live before the first event
+    int64_t block_size         # if carried: its block's size; 0: unknown
 
 
 cdef struct Segment:
@@ -190,6 +191,7 @@ cdef struct Carried:
     uint32_t end        # index of the event that freed it, or NONE32
     uint32_t block      # row in `blocks` if it's still live at the end, else NONE32
     uint64_t alloc_index       # 1 + index (in the trace) of the event that allocated it; 0: none
+    int64_t block_size  # its block's size, if the file has it; else 0
     uint8_t doubtful    # `stack` is from the free, so it may differ from the allocation's
     uint8_t pending     # Pending
 
@@ -324,6 +326,7 @@ cdef inline void event_clear(Event* e) noexcept nogil:
     e.action = A_NONE
     e.has_device_free = False
     e.carried = False
+    e.block_size = 0
 
 
 cdef enum Phase:

@@ -81,6 +81,7 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
     b.end = NONE32
     b.block = NONE32
     b.alloc_index = w.index  # this is already the next event's index
+    b.block_size = e.block_size
     b.doubtful = False
     b.pending = PENDING_NO
     if slot.value != NONE32:
@@ -148,6 +149,7 @@ cdef int follow(Window* w, const Event* e) noexcept nogil:
     b.end = NONE32
     b.block = NONE32
     b.alloc_index = 0
+    b.block_size = 0
     b.doubtful = True
     b.pending = PENDING_NO if slot.value & AFTER_REQUESTED else PENDING_UNLESS_SEEN
     return push_item(&w.late, &b)

@@ -126,6 +126,8 @@ cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t r
     cdef uint64_t size
     if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
         return <uint64_t> final[b.block].size
+    if b.size <= b.block_size and 0 < b.block_size and <uint64_t> b.block_size <= room:
+        return <uint64_t> b.block_size
     size = size_for(a, <uint64_t> b.size, b.stack)
     if size > room and 0 < <uint64_t> b.size <= room and <uint64_t> b.size % MIN_BLOCK == 0:
         size = <uint64_t> b.size

@@ -116,6 +116,7 @@ cdef int take_carried(Replay* r) noexcept nogil:
                         False, carried[i].pending) != OK:
             return r.status.code
         (<Carried*> r.carried.data)[r.carried.len - 1].alloc_index = carried[i].alloc_index
+        (<Carried*> r.carried.data)[r.carried.len - 1].block_size = carried[i].block_size
     return OK
 
 

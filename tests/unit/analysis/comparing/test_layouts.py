@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from memreplay.analysis.comparing.layouts import (
     LAYOUTS,
     moment_of,
+    names_a_moment,
     parsed_by_layout,
+    process_of,
     rank_by_siblings,
     stems_of,
 )
@@ -109,10 +111,21 @@ def test_other_names_match_no_layout(name: str) -> None:
         ("rank0.pkl", None),
         ("footstep7.pkl", None),
         (f"step{'9' * 30}.pkl", None),
+        ("run/snap.window-000012.pickle.gz", ("window", (12,))),
+        ("snap.rank3.window-1000000-oom.pickle", ("window", (1_000_000,))),
+        ("window-000012.pickle", None),
+        ("snap.window-12.pickle", None),
     ],
 )
-def test_step_is_found_by_keyword(name: str, want: object) -> None:
+def test_step_or_window_is_found_by_keyword(name: str, want: object) -> None:
     assert moment_of(name) == want
+
+
+def test_windows_of_one_recording_belong_together() -> None:
+    names = ["a/snap.window-000012-peak.pickle", "a/snap.window-000013.pickle.gz"]
+    assert {process_of(name) for name in names} == {"a/snap#"}
+    assert process_of("a/snap.rank3.window-000012.pickle") == "a/snap.rank3#"
+    assert all(map(names_a_moment, names))
 
 
 def test_torchtitan_ranks_are_found_without_the_word_rank() -> None:

@@ -39,8 +39,8 @@ def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
-        '{"every": null, "holders": false, "max_entries": null, "overwrite": true,'
-        f' "path": "{path}", "source": false, "stacks": "auto"}}\n'
+        '{"continuous": false, "every": null, "holders": false, "max_entries": null,'
+        f' "overwrite": true, "path": "{path}", "source": false, "stacks": "auto"}}\n'
     )
     done = run(tmp_path, "-o", "b.pickle", "--", sys.executable, "-c", RECORDED)
     assert '"overwrite": false' in done.stdout  # a custom name
@@ -48,6 +48,19 @@ def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     done = run(tmp_path, *more, "--source", "--holders", "--", sys.executable, "-c", RECORDED)
     assert '"every": 2, "holders": true, "max_entries": 9, "overwrite": true' in done.stdout
     assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
+
+
+def test_continuous_recording_has_options_of_its_own(tmp_path: Path) -> None:
+    rotate = ("--continuous", "--rotate", "keep=3", "--rotate", "size=1MiB")
+    done = run(tmp_path, *rotate, "--", sys.executable, "-c", RECORDED)
+    assert '{"continuous": {"keep": 3, "size": 1048576}, ' in done.stdout
+    done = run(tmp_path, "--continuous", "-o", "b", "--", sys.executable, "-c", RECORDED)
+    assert '{"continuous": true, ' in done.stdout
+    done = run(tmp_path, "--rotate", "keep=3", "--", sys.executable, "-c", RECORDED)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "memreplay: error: --rotate needs --continuous\n",
+    )
 
 
 def test_programs_exit_code_is_passed_on(tmp_path: Path) -> None:

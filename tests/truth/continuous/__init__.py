@@ -1,0 +1,1 @@
+"""Programs that record continuously, and what PyTorch says about them."""
