@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import inspect
 import os
@@ -17,6 +16,7 @@ from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording.ending import at_the_end, no_longer
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
@@ -130,7 +130,7 @@ class Session:
         )
         self.noting.steps.after = self.stepped
         _active.append(self)
-        atexit.register(self.finish_unstopped)
+        at_the_end(self.finish_unstopped)
         try:
             self.begin_history()
             if self.noting.why_not:
@@ -173,6 +173,8 @@ class Session:
 
     def finish_unstopped(self) -> None:
         """Finish a recording that the program never stopped."""
+        if not self.recording:
+            return
         # contains the exception that ended the program, if any
         raised = getattr(sys, "last_value", None)
         try:
@@ -219,7 +221,7 @@ class Session:
         if self not in _active:
             return
         _active.remove(self)
-        atexit.unregister(self.finish_unstopped)
+        no_longer(self.finish_unstopped)
         if self.old_handler is not None:
             # If the handler isn't ours, the program has set its own.
             if signal.getsignal(signal.SIGUSR1) == self.signalled:
