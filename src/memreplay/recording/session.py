@@ -74,6 +74,8 @@ class Wanted(NamedTuple):
     every: int | None = None
     on_signal: bool = True
     overwrite: bool = False
+    at_end: bool = True
+    """Also write a snapshot when the recording ends."""
     history: Mapping[str, Any] = MappingProxyType({})
     """Other arguments of `_record_memory_history`."""
 
@@ -117,7 +119,7 @@ class Session:
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
         self.history, self.source = wanted.history, wanted.source
-        self.holders = wanted.holders
+        self.holders, self.at_end = wanted.holders, wanted.at_end
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
         self.say = say
         self.written: set[str] = set()  # files that this recording wrote
@@ -198,7 +200,7 @@ class Session:
         if self.failures.has(error):
             # Another snapshot would contain less than the existing one.
             self.path = self.renamed(self.failures.saved.pop())
-        else:
+        elif self.at_end:
             self.path = self.save(self.wanted, self.overwrite, END)
 
     def renamed(self, file: str) -> str:
