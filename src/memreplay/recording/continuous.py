@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from memreplay.errors import UsageError
 from memreplay.recording.guarding import Guard
 from memreplay.recording.ring import Counts, Ring
-from memreplay.recording.writing import beside
+from memreplay.recording.writing import PACKED, beside
 
 INTERVAL = 0.1  # seconds between two looks at PyTorch's counters
 PEAK_GAP = 10.0  # least number of seconds between two peaks' files
@@ -78,7 +78,7 @@ class Files:
         before, after = map(
             re.escape, os.path.basename(beside(wanted, ".window-\n")).split("\n", 1)
         )
-        self.name = re.compile(rf"{before}([0-9]{{6,}})(-peak|-oom)?{after}")
+        self.name = re.compile(rf"{before}([0-9]{{6,}})(-peak|-oom)?{after}({re.escape(PACKED)})?")
 
     def next(self, why: str = "") -> str:
         """Return the next file's path. `why`: "" or "peak" or "oom"."""
@@ -133,11 +133,11 @@ class Rotation:
     wanted : Continuous
         When to write.
     write : callable
-        Writes a snapshot to a path, and returns whether that succeeded.
+        Writes a snapshot to a path, and returns the file's name; None on failure.
     """
 
     def __init__(
-        self, ring: Ring, files: Files, wanted: Continuous, write: Callable[[str], bool]
+        self, ring: Ring, files: Files, wanted: Continuous, write: Callable[[str], str | None]
     ) -> None:
         self.ring, self.files, self.wanted, self.write = ring, files, wanted, write
         # A signal's handler may interrupt a thread that already has the lock.
@@ -227,14 +227,16 @@ class Rotation:
             path = self.files.next()
             with self.ring.since(self.since):
                 written = self.write(path)
-            if written:
-                self.path = path
+            if written is not None:
+                self.path = written
                 with contextlib.suppress(OSError):
-                    self.per_event = os.path.getsize(path) / min(max(events, 1), self.ring.entries)
+                    self.per_event = os.path.getsize(written) / min(
+                        max(events, 1), self.ring.entries
+                    )
             self.since, self.began = self.ring.taken, sum(self.ring.counts.events)
             self.window = self.window_now()
             self.files.prune()
-            return path
+            return written or path
 
     def is_peak(self, counts: Counts, now: float) -> bool:
         """Return whether there is a new maximum that has stopped rising."""

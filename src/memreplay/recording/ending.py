@@ -1,4 +1,4 @@
-"""Run a function before the process ends, unless SIGKILL or a crash ends it.
+"""Run functions before the process ends, unless SIGKILL or a crash ends it.
 
 Needs only the standard library: a dry run loads this file by path in any Python.
 """
@@ -6,73 +6,190 @@ Needs only the standard library: a dry run loads this file by path in any Python
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
+import time
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+PATIENCE_S = 2.0  # how long the main thread has to handle SIGTERM before another thread does it
+CREDENTIALS = 12  # size of Linux's struct ucred: process id, user, group
 
 
 def at_the_end(do: Callable[[], None]) -> None:
     """Call a function before this process ends. It may be called more than once."""
-    import atexit
-    import contextlib
-    import signal
-    from multiprocessing import util
+    shared().add(do)
 
-    running, asked = 0, 0
 
-    def call() -> None:
-        """Run the function, and delay SIGTERM until it returns."""
-        nonlocal running
-        running += 1
-        try:
-            do()
-        finally:
-            running -= 1
-            if asked and not running:
-                ended_by(asked)
+def no_longer(do: Callable[[], None]) -> None:
+    """Undo `at_the_end`."""
+    shared().remove(do)
 
-    def ended_by(number: int) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
 
-    atexit.register(call)
-    # multiprocessing's child processes exit without running atexit.
-    util.Finalize(None, call, exitpriority=100)
-    end = os._exit
+def shared() -> Any:
+    """Return this process's `Ending`.
 
-    def ended(status: int) -> NoReturn:
+    A dry run and a recording in it load this file separately, so os._exit's replacement carries it.
+    """
+    found = getattr(os._exit, "memreplay_ending", None)
+    return Ending() if found is None else found
+
+
+class Ending:
+    """Calls functions before a process ends: the last one that was added comes first."""
+
+    def __init__(self) -> None:
+        self.todo: list[Callable[[], None]] = []
+        self.lock = threading.RLock()
+        self.running, self.asked = 0, 0
+        self.of = 0  # process id
+        self.wakes: tuple[Any, Any] | None = None  # receives the numbers of signals
+        self.replace_exit()
+        import atexit
+
+        atexit.register(self.call)
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=self.forked)
+
+    def add(self, do: Callable[[], None]) -> None:
+        if self.of != os.getpid():
+            from multiprocessing import util
+
+            self.of = os.getpid()
+            # multiprocessing's child processes exit without running atexit.
+            util.Finalize(None, self.call, exitpriority=100)
+        self.todo.append(do)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and in_main_thread():
+            signal.signal(signal.SIGTERM, self.terminated)
+            self.watch()
+
+    def remove(self, do: Callable[[], None]) -> None:
+        if do in self.todo:
+            self.todo.remove(do)
+        if not self.todo and not self.running and self.handles() and in_main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self.stop_watching()
+
+    def call(self) -> None:
+        """Run the functions, and delay SIGTERM until they return."""
+        import contextlib
+
+        with self.lock:
+            self.running += 1
+            try:
+                with contextlib.ExitStack() as stack:
+                    for do in self.todo:
+                        stack.callback(do)
+            finally:
+                self.running -= 1
+        if self.asked and not self.running:
+            ended_by(self.asked)
+
+    def replace_exit(self) -> None:
         """Replace os._exit(), which skips Python's cleanup."""
-        try:
-            call()
-        finally:
-            end(status)
+        end = os._exit
 
-    os._exit = ended
+        def ended(status: int) -> NoReturn:
+            try:
+                self.call()
+            finally:
+                end(status)
 
-    def terminated(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        asked = number
-        if not running:
-            call()
+        ended.memreplay_ending = self  # type: ignore[attr-defined]
+        os._exit = ended
 
-    def forked() -> None:
-        """Restore the default SIGTERM in a forked child.
+    # --- SIGTERM ----------------------------------------------------------------------------------
+
+    def handles(self) -> bool:
+        """Return whether SIGTERM's handler is this object's."""
+        return signal.getsignal(signal.SIGTERM) == self.terminated
+
+    def terminated(self, number: int, _: FrameType | None) -> None:
+        """Handle SIGTERM. Python calls this when the main thread next runs Python code."""
+        self.asked = number
+        if not self.running:
+            self.call()
+
+    def watch(self) -> None:
+        """Handle SIGTERM in another thread if the main thread can't.
+
+        When a rank fails, launchers terminate the others, which wait for that rank in C++ code and
+        are killed before they run any Python. So a thread waits for the signal's number, which
+        Python's C handler writes to a socket.
+        """
+        if sys.platform != "linux":
+            return
+        import socket
+
+        if self.wakes is None:
+            self.wakes = receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            # A process that was forked from this one may get a signal before it closes the socket,
+            # so the kernel has to say who wrote.
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            sender.setblocking(False)
+            threading.Thread(
+                target=self.wait, args=(receiver,), name="memreplay", daemon=True
+            ).start()
+        before = signal.set_wakeup_fd(self.wakes[1].fileno(), warn_on_full_buffer=False)
+        if before != -1:  # e.g. an event loop, which doesn't block in C++ code
+            signal.set_wakeup_fd(before)
+
+    def stop_watching(self) -> None:
+        if self.wakes is None:
+            return
+        before = signal.set_wakeup_fd(-1)
+        if before not in (-1, self.wakes[1].fileno()):
+            signal.set_wakeup_fd(before)
+
+    def wait(self, receiver: Any) -> None:
+        while True:
+            number, told, _, _ = receiver.recvmsg(1, 64)
+            sender = told[0][2][:4] if told and len(told[0][2]) == CREDENTIALS else b""
+            ours = int.from_bytes(sender, sys.byteorder) == os.getpid()
+            if not ours or number[:1] != bytes([signal.SIGTERM]):
+                continue
+            until = time.monotonic() + PATIENCE_S
+            while time.monotonic() < until and not self.asked:
+                time.sleep(0.05)
+            if not self.asked and self.handles():
+                self.asked = signal.SIGTERM
+                self.call()
+
+    def forked(self) -> None:
+        """Restore the default SIGTERM in a forked child, which has no functions to call.
 
         Pools terminate their workers with SIGTERM, and if a worker is about to wait for a lock,
         Python's handler may run too late.
         """
-        if signal.getsignal(signal.SIGTERM) is terminated:
-            with contextlib.suppress(ValueError):
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        import contextlib
 
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        # Only the main thread can set signal handlers. If this is another thread, SIGTERM keeps its
-        # default action.
-        with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGTERM, terminated)
-            if hasattr(os, "register_at_fork"):  # not on Windows
-                os.register_at_fork(after_in_child=forked)
+        self.todo = []
+        self.lock = threading.RLock()
+        self.running = self.asked = 0
+        with contextlib.suppress(ValueError):  # not the main thread
+            self.stop_watching()
+            if self.handles():
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self.wakes = None
+
+
+def in_main_thread() -> bool:
+    """Return whether this thread can set signal handlers."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def ended_by(number: int) -> None:
+    """End this process with a signal."""
+    if in_main_thread():
+        signal.signal(number, signal.SIG_DFL)
+    else:
+        import ctypes
+
+        ctypes.CDLL(None).signal(number, None)
+    os.kill(os.getpid(), number)

@@ -25,6 +25,14 @@ COUNTERS = {
     "free_completed": "active.all.freed",
 }
 
+# The environment variables of launchers for a process's rank and the number of processes.
+RANKS = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+
 INSTALLED = {"site-packages", "dist-packages"}  # names of library folders
 
 
@@ -167,15 +175,22 @@ def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[s
 
     `devices`: torch.cuda or torch.xpu. `ranks`: rank and world size, or None if unknown.
     """
-    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if ranks is not None:
-        rank, world = map(str, ranks)
+    rank, world = ranks or ranks_of_environment() or (None, None)
     cards = [devices.get_device_properties(i) for i in range(devices.device_count())]
     return {
         "version": 1,
         "torch": str(torch.__version__),
         "cards": [{"name": one.name, "total_bytes": one.total_memory} for one in cards],
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "rank": int(rank) if rank and rank.isdecimal() else None,
-        "world_size": int(world) if world and world.isdecimal() else None,
+        "rank": rank,
+        "world_size": world,
     }
+
+
+def ranks_of_environment() -> tuple[int, int] | None:
+    """Return the rank and world size that a launcher set: torchrun, Slurm or MPI."""
+    for names in RANKS:
+        rank, world = (os.environ.get(name, "") for name in names)
+        if rank.isdecimal() and world.isdecimal():
+            return int(rank), int(world)
+    return None

@@ -58,13 +58,7 @@ class Outside:
         if self.of != os.getpid():
             return  # already done, or this is a forked child
         self.of = 0
-        raised = getattr(sys, "last_value", None)
-        from memreplay.errors import MemreplayError
-
-        try:
-            self.recorder.__exit__(type(raised) if raised else None, raised, None)
-        except (MemreplayError, OSError, RuntimeError) as error:
-            sys.stderr.write(f"memreplay: {error}\n")
+        self.recorder.finish_unstopped()
         with open(os.path.join(self.folder, str(os.getpid())), "w", encoding="utf-8") as file:
             file.write(self.recorder.path)
 

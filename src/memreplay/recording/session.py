@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import inspect
 import os
@@ -10,14 +9,16 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from logging import ERROR, INFO, WARNING
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.io.urls import is_url
 from memreplay.recording.continuous import Continuous, Files, Rotation
+from memreplay.recording.ending import at_the_end, no_longer
 from memreplay.recording.facts import (
     SYMBOLIZE,
     history_context,
@@ -25,6 +26,7 @@ from memreplay.recording.facts import (
     kept_events,
     library_folders,
     name_frames_quickly,
+    ranks_of_environment,
     run_facts,
     stacks_for,
     statistics_of,
@@ -35,15 +37,25 @@ from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.ring import ENTRIES, Ring, put_before
+from memreplay.recording.running_out import Failures, Hooks
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.unrecorded import accelerator_of
-from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
+from memreplay.recording.writing import (
+    DEFAULT,
+    PACKED,
+    beside,
+    checked,
+    exists,
+    free_name,
+    moved,
+    write,
+    write_anywhere,
+)
 
 DEVICES = ("cuda", "xpu")
 WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
-MOST_OOM = 3  # maximum number of OOM snapshots, for programs that survive running out of memory
 
 _active: list[Session] = []  # at most one
 # device types that have an observer, because PyTorch never removes OOM observers
@@ -68,8 +80,25 @@ class Wanted(NamedTuple):
     continuous: bool | Mapping[str, Any] = False
     on_signal: bool = True
     overwrite: bool = False
+    at_end: bool = True
+    """Also write a snapshot when the recording ends."""
     history: Mapping[str, Any] = MappingProxyType({})
     """Other arguments of `_record_memory_history`."""
+
+
+class Way(NamedTuple):
+    """How to write a snapshot."""
+
+    packs: bool = False
+    """Compress it if it's large, which changes its name."""
+    anywhere: bool = False
+    """Write it somewhere else if the path can't be written to."""
+    failure: bool = False
+    """It shows the moment at which memory ran out."""
+
+
+ASKED, END = Way(), Way(anywhere=True)
+REGULAR, FAILURE = Way(packs=True), Way(packs=True, anywhere=True, failure=True)
 
 
 class Session:
@@ -91,19 +120,20 @@ class Session:
         path = wanted.path
         self.continuous = Continuous.asked(wanted.continuous)
         overwrite = wanted.overwrite or path is None or self.continuous is not None
-        self.wanted: str = checked(own_path(os.fspath(DEFAULT if path is None else path)))
-        self.path = self.wanted  # the file that the recording wrote
+        self.asked = os.fspath(DEFAULT if path is None else path)
+        if self.continuous is not None and is_url(self.asked):
+            raise UsageError("continuous: files are only written to this machine, not to a URL")
+        self.ranks: tuple[int, int] | None = None  # rank and world size, once known
+        self.path = checked(self.wanted)  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
         if self.continuous is not None:
             self.max_entries = self.max_entries or ENTRIES
-            self.files = Files(self.wanted, self.continuous.keep, self.continuous.keep_size)
         self.rotation: Rotation | None = None  # if the recording is continuous and running
         self.history, self.source = wanted.history, wanted.source
-        self.holders = wanted.holders
+        self.holders, self.at_end = wanted.holders, wanted.at_end
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
         self.say = say
-        self.ooms: list[str] = []
         self.written: set[str] = set()  # files that this recording wrote
         self.goes_on = False  # PyTorch is recording
         self.set_symbolize = False  # whether we set the variable that chooses how frames are named
@@ -111,8 +141,13 @@ class Session:
         self.old_handler: Any = None
         self.dumping = False  # whether a snapshot is being written because of a signal
         self.of = 0  # process id
-        if not overwrite and os.path.lexists(self.wanted):
-            raise UsageError(f"{self.wanted} already exists; pass overwrite=True to replace it")
+        if not overwrite and exists(self.path):
+            raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
+
+    @property
+    def wanted(self) -> str:
+        """The file to write, with the process's rank in its name if there are several."""
+        return own_path(self.asked, self.ranks)
 
     @property
     def recording(self) -> bool:
@@ -129,7 +164,9 @@ class Session:
         if torch is None:
             raise CannotRecordError(f"memreplay.record needs PyTorch, and {why}")
         self.torch, self.of = torch, os.getpid()
-        self.path, self.ooms = self.wanted, []
+        self.ranks = ranks_of(torch)
+        self.path = self.wanted
+        self.failures = Failures(self.save_failure)
         self.kind, self.devices = recordable(torch)
         self.guard = Guard(torch, partial(self.say, WARNING))
         self.noting = Noting(
@@ -141,8 +178,9 @@ class Session:
         )
         self.noting.steps.after = self.stepped
         self.samples = Samples(torch, self.kind, self.guard)
+        self.hooks = Hooks(self.uncaught)
         _active.append(self)
-        atexit.register(self.finish_unstopped)
+        at_the_end(self.finish_unstopped)
         try:
             self.begin_history()
             self.samples.start()
@@ -174,22 +212,35 @@ class Session:
 
     def finish(self, error: BaseException | None = None) -> None:
         """Write the snapshot and set `path`. `error`: the exception that ended the program."""
-        if self.ooms and ran_out(error):
-            # This snapshot would contain less than the existing one.
-            path = self.wanted if self.rotation is None else self.files.next("oom")
-            replaces = self.overwrite and os.path.lexists(path)
-            self.path = moved(self.ooms.pop(), path, overwrite=self.overwrite)
-            words = ", replacing an earlier run's" if replaces else ""
-            self.say(
-                WARNING, f"out of memory: wrote a snapshot of that moment to {self.path}{words}"
-            )
+        if self.failures.has(error):
+            # Another snapshot would contain less than the existing one.
+            self.path = self.renamed(self.failures.saved.pop())
         elif self.rotation is not None:
             self.path = self.rotation.rotate()
-        else:
-            self.path = self.dump(self.wanted)
+        elif self.at_end:
+            self.path = self.save(self.wanted, self.overwrite, END)
+
+    def renamed(self, file: str) -> str:
+        """Give the last failure's snapshot the name that the user chose, and return its name."""
+        path = self.wanted if self.rotation is None else self.files.next("oom")
+        if file.endswith(PACKED) and not path.endswith(PACKED):
+            path += PACKED
+        if is_url(path) or os.path.dirname(file) != os.path.dirname(path):
+            return file
+        replaces = self.overwrite and os.path.lexists(path)
+        name = moved(file, path, overwrite=self.overwrite)
+        words = ", replacing an earlier run's" if replaces else ""
+        self.say(
+            WARNING,
+            f"out of memory: wrote a snapshot of that moment to {name}{words};"
+            f" run: {command(name)}",
+        )
+        return name
 
     def finish_unstopped(self) -> None:
         """Finish a recording that the program never stopped."""
+        if not self.recording:
+            return
         # contains the exception that ended the program, if any
         raised = getattr(sys, "last_value", None)
         try:
@@ -239,7 +290,8 @@ class Session:
         if self not in _active:
             return
         _active.remove(self)
-        atexit.unregister(self.finish_unstopped)
+        self.hooks.remove()
+        no_longer(self.finish_unstopped)
         if self.old_handler is not None:
             # If the handler isn't ours, the program has set its own.
             if signal.getsignal(signal.SIGUSR1) == self.signalled:
@@ -281,9 +333,8 @@ class Session:
         ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
         ring.forget = self.noting.steps.forget
         self.noting.keep = 0  # a file's first step began before the file
-        self.rotation = Rotation(
-            ring, self.files, wanted, lambda path: bool(self.try_to_dump(path))
-        )
+        self.files = Files(self.wanted, wanted.keep, wanted.keep_size)
+        self.rotation = Rotation(ring, self.files, wanted, self.try_to_save)
         self.rotation.start(self.guard)
 
     # --- moments ----------------------------------------------------------------------------------
@@ -297,9 +348,10 @@ class Session:
         self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
+        self.ranks = self.ranks or ranks_of(self.torch)
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
-            self.try_to_dump(beside(self.wanted, f".step-{steps}"))
+            self.try_to_save(beside(self.wanted, f".step-{steps}"))
         if self.rotation is not None and self.of == os.getpid():
             self.rotation.stepped()
 
@@ -308,32 +360,47 @@ class Session:
             return  # the previous snapshot isn't finished, or this is a forked child
         self.dumping = True
         try:
-            self.try_to_dump(free_name(beside(self.wanted, ".signal")))
+            self.try_to_save(free_name(beside(self.wanted, ".signal")))
         finally:
             self.dumping = False
 
-    def ran_out(self) -> None:
-        """Handle a call from PyTorch's out-of-memory observer, which comes before the error is
-        raised.
-        """
-        if len(self.ooms) >= MOST_OOM:
-            self.samples.take()
-        else:
-            self.ooms += self.try_to_dump(free_name(beside(self.wanted, ".oom")))
+    def uncaught(self, error: BaseException | None) -> None:
+        """Handle an exception that ends the program or a thread."""
+        if self.of == os.getpid():
+            self.guard.run("noting an error", self.failures.uncaught, error)
 
-    def try_to_dump(self, path: str) -> list[str]:
-        """Write a snapshot and return its path in a list; empty on failure, which mustn't stop the
-        program.
-        """
+    def save_failure(self, replaces: str | None) -> str | None:
+        """Save the moment at which memory runs out. Return the file; None on failure."""
+        found = []
+        with self.trying():
+            path = beside(self.wanted, ".oom")
+            if replaces is None:
+                found.append(self.save(free_name(path), self.overwrite, FAILURE))
+            else:
+                packed = replaces.endswith(PACKED) and not path.endswith(PACKED)
+                path = replaces.removesuffix(PACKED) if packed else replaces
+                found.append(self.save(path, True, FAILURE))
+                if found != [replaces] and not is_url(replaces):
+                    os.unlink(replaces)
+        return found[0] if found else None
+
+    def try_to_save(self, path: str) -> str | None:
+        """Write a snapshot and return its path; None on failure, which mustn't stop the program."""
+        with self.trying():
+            return self.save(path, self.overwrite, REGULAR)
+        return None
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Log errors instead of raising them in the program."""
         try:
-            return [self.dump(path)]
+            yield
         except MemreplayError as error:
             self.say(ERROR, str(error))
         except Exception as error:
             if from_a_signal(error):
                 raise
             self.guard.note("writing a snapshot", error)
-        return []
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -393,7 +460,7 @@ class Session:
         return self.guard.run("finding who holds memory", look) or {}
 
     def facts(self) -> dict[str, Any]:
-        found = run_facts(self.torch, self.devices, ranks_of(self.torch))
+        found = run_facts(self.torch, self.devices, self.ranks)
         for device, card in enumerate(found["cards"]):
             taken = self.samples.own_outside(device)
             if taken is not None:
@@ -411,15 +478,27 @@ class Session:
         """Write a snapshot now and continue recording. Return its path.
 
         Without `overwrite`, an existing file is kept and the new one gets another name. Raises
-        OSError if it can't be written.
+        MemreplayError if it can't be written.
         """
-        path = checked(os.fspath(path))
-        replaces = self.overwrite and os.path.lexists(path) and path not in self.written
-        name, size = write(path, self.snapshot(), overwrite=self.overwrite)
-        self.written.add(name)
-        words = "; it replaces an earlier run's" if replaces else ""
-        self.say(INFO, f"wrote {name} ({size / 1e6:,.1f} MB){words}")
-        return name
+        return self.save(os.fspath(path), self.overwrite, ASKED)
+
+    def save(self, path: str, overwrite: bool, way: Way) -> str:
+        """Write a snapshot and log it. Return its path. Raises MemreplayError."""
+        self.ranks = self.ranks or ranks_of(self.torch)
+        replaces = overwrite and exists(path) and path not in self.written
+        to = write_anywhere if way.anywhere else write
+        path = path if way.anywhere else checked(path)
+        found = to(path, self.snapshot(), overwrite=overwrite, packs=way.packs)
+        self.written |= {path, found.name}
+        words = f"wrote {found.name} ({found.size / 1e6:,.1f} MB)"
+        if replaces:
+            words += "; it replaces an earlier run's"
+        if found.why:
+            words = f"{path}: {found.why}; {words} instead"
+        if way.failure:
+            words = f"out of memory: {words}; run: {command(found.name)}"
+        self.say(WARNING if way.failure or found.why else INFO, words)
+        return found.name
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:
@@ -435,18 +514,8 @@ def ranks_of(torch: Any) -> tuple[int, int] | None:
 def out_of_memory(*_: object) -> None:
     """PyTorch's out-of-memory observer."""
     for recorder in _active:
-        recorder.guard.run("noting a failed request", recorder.ran_out)
-
-
-def ran_out(error: BaseException | None) -> bool:
-    """Return whether an exception, or one that caused it, means that memory ran out."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        if type(error).__name__ == "OutOfMemoryError":
-            return True
-        seen.append(error)
-        error = error.__cause__ or error.__context__
-    return False
+        recorder.guard.run("noting a failed request", recorder.failures.failed)
+        recorder.guard.run("measuring memory", recorder.samples.take)
 
 
 def recordable(torch: Any) -> tuple[str, Any]:
@@ -488,13 +557,22 @@ def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
     return set()
 
 
-def own_path(path: str) -> str:
-    """Return the path for this rank: fill in {rank}, or add it."""
-    rank = os.environ.get("RANK", "0")
+def own_path(path: str, ranks: tuple[int, int] | None = None) -> str:
+    """Return the path for this rank: fill in {rank}, or add it.
+
+    `ranks`: the rank and world size; the environment's if unknown.
+    """
+    rank, world = ranks or ranks_of_environment() or (0, 1)
     if "{rank}" in path:
-        return path.replace("{rank}", rank)
-    several = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-    return beside(path, f".rank{rank}") if several else path
+        return path.replace("{rank}", str(rank))
+    return beside(path, f".rank{rank}") if world > 1 else path
+
+
+def command(path: str) -> str:
+    """Return the command that explains a failed request."""
+    import shlex
+
+    return f"memreplay oom {shlex.quote(os.path.abspath(path) if not is_url(path) else path)}"
 
 
 def as_list(given: Any) -> list[Any]:

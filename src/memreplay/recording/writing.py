@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
+import errno
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, NamedTuple
 
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import as_text, by_name, packed
+from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
 from memreplay.io.whole import Whole, give_name
 
 DEFAULT = "snapshot.pickle"
 """The default file. A later recording replaces it."""
+LARGE_BYTES = 64 << 20
+"""Larger snapshots are compressed if the recorder chooses their names."""
+PACKED = ".gz"
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def noted(
@@ -56,12 +64,21 @@ def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> 
     return found[found.count(0) :] if lost or not found else [0, *found]
 
 
+def exists(path: str) -> bool:
+    """Return whether a file or URL exists. Raises OSError if a store can't tell."""
+    if not is_url(path):
+        return os.path.lexists(path)
+    with as_os_errors():
+        system, there = system_of(path)
+        return bool(system.exists(there))
+
+
 def free_name(path: str) -> str:
     """Return this path, or an unused variant such as snap-1.pickle."""
-    if not os.path.lexists(path):
+    if not exists(path):
         return path
     count = 1
-    while os.path.lexists(beside(path, f"-{count}")):
+    while exists(beside(path, f"-{count}")):
         count += 1
     return beside(path, f"-{count}")
 
@@ -86,6 +103,11 @@ def checked(path: str) -> str:
         raise UsageError(f"{path}: snapshots are pickles; memreplay view turns one into a page")
     with open(os.devnull, "wb") as out, packed(out, packing):
         pass
+    if is_url(path):
+        system_of(path)
+        if not file_name(path):
+            raise UsageError(f"{without_secrets(path)} doesn't name a file")
+        return path
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise UsageError(f"{path}: no such folder: {folder}")
@@ -98,6 +120,11 @@ def checked(path: str) -> str:
     return path
 
 
+def file_name(url: str) -> str:
+    """Return the last part of a URL's path."""
+    return url.partition("?")[0].rpartition("/")[2]
+
+
 def longest(folder: str) -> int:
     """Return how long a file name may be so that the names derived from it fit, too."""
     try:
@@ -106,19 +133,148 @@ def longest(folder: str) -> int:
         return 220
 
 
-def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:
-    """Write a snapshot atomically. Return its path and size in bytes. Raises MemreplayError."""
-    whole = Whole(path, many=True)  # possibly called by all of a run's ranks
+class Written(NamedTuple):
+    """A file that was written, and if it isn't where it should be, the reason."""
+
+    name: str
+    size: int
+    why: str = ""
+
+
+def write(path: str, snapshot: dict[str, Any], *, overwrite: bool, packs: bool = False) -> Written:
+    """Write a snapshot atomically. Raises MemreplayError.
+
+    With `packs`, a large snapshot is compressed and its name gets `.gz`.
+    """
     try:
-        with packed(whole.begin(), by_name(path)[1]) as to:
-            # The newest protocol that the hosted viewer can read.
-            pickle.dump(snapshot, to, protocol=4)
-        name = whole.finish(None if overwrite else partial(free_name, path))
-        return path if overwrite else name, os.path.getsize(name)
+        found = _written(path, snapshot, overwrite, packs)
     except OSError as error:
         raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
+    if found.why:
+        raise MemreplayError(
+            f"{without_secrets(path)}: {found.why}; the snapshot is in {found.name}"
+        )
+    return found
+
+
+def write_anywhere(
+    path: str, snapshot: dict[str, Any], *, overwrite: bool, packs: bool = False
+) -> Written:
+    """Write a snapshot to this path or, if that fails, to a compressed file: next to it if the disk
+    is full, then in the system's folder for temporary files. Raises MemreplayError.
+    """
+    why = None
+    for other in (path, *elsewhere(path)):
+        if (
+            why is not None
+            and other is not path
+            and why.errno not in FULL
+            and not is_temporary(other)
+        ):
+            continue
+        try:
+            found = _written(other, snapshot, overwrite and other is path, packs)
+        except OSError as error:
+            why = why or error
+        else:
+            return found if why is None else found._replace(why=why.strerror or str(why))
+    words = why.strerror if why is not None else ""
+    raise MemreplayError(f"{path}: {words}; the snapshot is lost")
+
+
+def elsewhere(path: str) -> Iterator[str]:
+    """Yield the compressed files to try if a path can't be written to."""
+    name = os.path.basename(path)
+    ending = "" if by_name(path)[1] else PACKED
+    if ending:
+        yield path + ending
+    with contextlib.suppress(OSError):
+        yield os.path.join(temporary(), name + ending)
+
+
+def temporary() -> str:
+    """Return the system's folder for temporary files. Raises OSError if none is writable."""
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def is_temporary(path: str) -> bool:
+    return os.path.dirname(path) == temporary()
+
+
+def _written(path: str, snapshot: dict[str, Any], overwrite: bool, packs: bool) -> Written:
+    """Write a snapshot to a file or a URL. Raises OSError."""
+    if not is_url(path):
+        return _written_here(path, snapshot, overwrite, packs)
+    found = _written_here(os.path.join(temporary(), file_name(path)), snapshot, False, packs)
+    try:
+        to = path + (PACKED if found.name.endswith(PACKED) and not path.endswith(PACKED) else "")
+        to = to if overwrite else free_name(to)
+        with as_os_errors():
+            system, there = system_of(to)
+            system.put_file(found.name, there)
+    except (OSError, MemreplayError) as error:
+        return found._replace(why=str(error))
+    os.unlink(found.name)
+    return found._replace(name=without_secrets(to))
+
+
+def _written_here(path: str, snapshot: dict[str, Any], overwrite: bool, packs: bool) -> Written:
+    whole = Whole(path, many=True)  # possibly called by all of a run's ranks
+    packing = by_name(path)[1]
+    try:
+        out = whole.begin()
+        with Growing(out) if packs and packing is None else packed(out, packing) as to:
+            # The newest protocol that the hosted viewer can read.
+            pickle.dump(snapshot, to, protocol=4)
+        if isinstance(to, Growing) and to.packs:
+            path += PACKED
+            whole.path = os.path.realpath(path)
+        name = whole.finish(None if overwrite else partial(free_name, path))
+        name = path if overwrite else name
+        return Written(name, os.path.getsize(name))
     finally:
         whole.undo()
+
+
+class Growing(contextlib.AbstractContextManager["Growing"]):
+    """A file that compresses what is written to it if that's large."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self.out = out
+        self.held: list[bytes] = []
+        self.size = 0
+        self.packed: Any = None
+        self.packs = False
+
+    def write(self, data: bytes) -> int:
+        if self.packs:
+            return int(self.packed[1].write(data))
+        self.held.append(bytes(data))
+        self.size += len(data)
+        if self.size > LARGE_BYTES:
+            self.packs = True
+            around = packed(self.out, "gzip")
+            self.packed = around, around.__enter__()
+            self.empty(self.packed[1])
+        return len(data)
+
+    def empty(self, to: IO[bytes]) -> None:
+        for piece in self.held:
+            to.write(piece)
+        self.held.clear()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.packs:
+            self.packed[0].__exit__(kind, error, trace)
+        elif error is None:
+            self.empty(self.out)
 
 
 def moved(part: str, path: str, *, overwrite: bool) -> str:

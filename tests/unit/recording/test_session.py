@@ -19,7 +19,8 @@ import memreplay as mr
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording import session as module
 from memreplay.recording.facts import SYMBOLIZE
-from memreplay.recording.session import own_path, ran_out
+from memreplay.recording.running_out import ran_out
+from memreplay.recording.session import own_path
 from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
 
 
@@ -127,7 +128,12 @@ def test_snapshot_is_taken_when_memory_runs_out(
         program()
     assert events(path) == 1
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
-    assert caplog.messages[-1] == f"out of memory: wrote a snapshot of that moment to {path}"
+    first, last = caplog.messages[-2:]
+    other = tmp_path / "snap.oom.pickle.gz"
+    assert first == f"out of memory: wrote {other} (0.0 MB); run: memreplay oom {other}"
+    assert last == (
+        f"out of memory: wrote a snapshot of that moment to {path}; run: memreplay oom {path}"
+    )
 
 
 def test_program_may_continue_after_out_of_memory(torch: Torch, tmp_path: Path) -> None:
@@ -141,7 +147,7 @@ def test_program_may_continue_after_out_of_memory(torch: Torch, tmp_path: Path) 
         "snap.pickle": 5,
         "snap.oom.pickle": 1,
         "snap.oom-1.pickle": 2,
-        "snap.oom-2.pickle": 3,
+        "snap.oom-2.pickle": 5,  # the first failures and the last one
     }
     torch.memory.take()
     with pytest.raises(OutOfMemoryError):

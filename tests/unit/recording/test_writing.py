@@ -4,6 +4,7 @@ doesn't exist.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import pickle
@@ -11,17 +12,21 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
+from memreplay.io.whole import Whole
 from memreplay.recording.writing import (
+    LARGE_BYTES,
     beside,
     boundaries,
     checked,
@@ -29,6 +34,7 @@ from memreplay.recording.writing import (
     moved,
     noted,
     write,
+    write_anywhere,
 )
 from tests import build
 from tests.build import SnapshotBuilder
@@ -69,11 +75,11 @@ def test_json_names_and_missing_folders_are_refused(tmp_path: Path) -> None:
 
 def test_file_is_complete_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle.gz"
-    name, size = write(str(path), {"a": 1}, overwrite=False)
+    name, size, _ = write(str(path), {"a": 1}, overwrite=False)
     assert (name, size) == (str(path), path.stat().st_size)
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
     # An existing file is left alone unless asked to replace it.
-    name, _ = write(str(path), {"a": 2}, overwrite=False)
+    name = write(str(path), {"a": 2}, overwrite=False).name
     assert name == str(tmp_path / "snap-1.pickle.gz")
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
     assert write(str(path), {"a": 3}, overwrite=True)[0] == str(path)
@@ -93,7 +99,7 @@ def test_file_always_uses_protocol_4(tmp_path: Path, monkeypatch: pytest.MonkeyP
         dump(value, out, protocol)
 
     monkeypatch.setattr(pickle, "dump", newest)
-    path, _ = write(str(tmp_path / "snap.pkl"), {}, overwrite=True)
+    path = write(str(tmp_path / "snap.pkl"), {}, overwrite=True).name
     assert Path(path).read_bytes()[:2] == b"\x80\x04"
 
 
@@ -198,3 +204,102 @@ def test_notes_round_trip() -> None:
     (block,) = recorded.of_carried(replay).tolist()
     assert spelled(event) == ("activations", "forward", "GPT.0")
     assert spelled(block) == ("parameters", "before the recording", "GPT")
+
+
+@pytest.mark.parametrize("size, name", [(100, "snap.pickle"), (LARGE_BYTES, "snap.pickle.gz")])
+def test_large_snapshot_is_compressed(tmp_path: Path, size: int, name: str) -> None:
+    value = {"a": b"x" * size, "b": [1, 2]}
+    found = write(str(tmp_path / "snap.pickle"), value, overwrite=True, packs=True)
+    assert found == (str(tmp_path / name), (tmp_path / name).stat().st_size, "")
+    data = (tmp_path / name).read_bytes()
+    assert pickle.loads(gzip.decompress(data) if name.endswith(".gz") else data) == value
+    # Without an existing file being replaced, the next one gets another name.
+    other = write(str(tmp_path / "snap.pickle"), value, overwrite=False, packs=True)
+    assert other.name == str(tmp_path / name.replace("snap", "snap-1"))
+    # A name that the user chose doesn't change.
+    named = write(str(tmp_path / "own.pickle"), value, overwrite=True)
+    assert named.name == str(tmp_path / "own.pickle")
+
+
+class Limited:
+    """A file system whose folders have errors."""
+
+    def __init__(self, errors: dict[str, int]) -> None:
+        self.errors, self.begin = errors, Whole.begin
+
+    def opened(self, whole: Whole) -> BinaryIO:
+        for name, number in self.errors.items():
+            if whole.path.endswith(name):
+                raise OSError(number, os.strerror(number))
+        return self.begin(whole)
+
+    def patched(self) -> Callable[[Whole], BinaryIO]:
+        """Return a replacement of `Whole.begin`, which has to be a function."""
+
+        def begin(whole: Whole) -> BinaryIO:
+            return self.opened(whole)
+
+        return begin
+
+
+@pytest.mark.parametrize(
+    "errors, name, why",
+    [
+        ({"own/snap.pickle": errno.ENOSPC}, "own/snap.pickle.gz", "No space left on device"),
+        (
+            {"own/snap.pickle": errno.ENOSPC, "own/snap.pickle.gz": errno.ENOSPC},
+            "tmp/snap.pickle.gz",
+            "No space left on device",
+        ),
+        ({"own/snap.pickle": errno.EROFS}, "tmp/snap.pickle.gz", "Read-only file system"),
+        ({"own/snap.pickle": errno.EACCES}, "tmp/snap.pickle.gz", "Permission denied"),
+    ],
+)
+def test_snapshot_is_written_elsewhere_if_it_must_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: dict[str, int], name: str, why: str
+) -> None:
+    for folder in ("own", "tmp"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    limited = Limited(errors).patched()
+    monkeypatch.setattr(Whole, "begin", limited)
+    path = str(tmp_path / "own" / "snap.pickle")
+    found = write_anywhere(path, {"a": 1}, overwrite=True)
+    assert found == (str(tmp_path / name), (tmp_path / name).stat().st_size, why)
+    assert pickle.loads(gzip.decompress((tmp_path / name).read_bytes())) == {"a": 1}
+    # Files in the folder for temporary files are never replaced: it belongs to everyone.
+    again = write_anywhere(path, {"a": 2}, overwrite=True).name
+    assert again == str(tmp_path / name.replace("snap", "snap-1"))
+
+
+def test_snapshot_is_lost_if_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = Limited({"": errno.ENOSPC}).patched()
+    monkeypatch.setattr(Whole, "begin", limited)
+    with pytest.raises(MemreplayError, match="No space left on device; the snapshot is lost"):
+        write_anywhere(str(tmp_path / "snap.pickle"), {}, overwrite=True)
+
+
+def test_snapshot_is_written_to_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = MemoryFileSystem()
+    url = checked("memory://runs/snap.pickle")
+    names = [write(url, {"a": n}, overwrite=False).name for n in range(2)]
+    assert names == [url, "memory://runs/snap-1.pickle"]
+    assert write(url, {"a": 2}, overwrite=True).name == url
+    found = {one: pickle.loads(store.cat(one))["a"] for one in store.find("/runs")}
+    assert found == {"/runs/snap.pickle": 2, "/runs/snap-1.pickle": 1}
+    assert os.listdir(tmp_path) == []
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", refuse)
+    elsewhere = write_anywhere(url, {"a": 3}, overwrite=True)
+    assert elsewhere.name == str(tmp_path / "snap.pickle")
+    assert "no" in elsewhere.why
+    with pytest.raises(MemreplayError, match=r"the snapshot is in .*snap-1\.pickle"):
+        write(url, {"a": 3}, overwrite=True)
+    with pytest.raises(UsageError, match="doesn't name a file"):
+        checked("memory://runs/")

@@ -1,0 +1,1 @@
+"""Programs of real frameworks, each of which records itself, in a dry run."""

@@ -1,0 +1,1 @@
+"""Programs that run out of memory in different ways."""
