@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import memreplay as mr
+from memreplay.snapshot.recorded_holders import recorded_holders
 from tests.conftest import ROOT
 
 PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
@@ -67,8 +70,12 @@ HARMLESS = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("held")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("held")
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> dict[str, dict[str, Any]]:
     out = folder / "held.json"
     command = [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "dry.pickle")]
     done = subprocess.run(
@@ -105,6 +112,21 @@ def test_harmless_program_has_only_what_it_needs(
     groups = {(one["kind"], one["name"]): one["bytes"] for one in told[name]["groups"]}
     assert groups.pop(("unknown", ""), 0) == told[name]["before"]
     assert groups == HARMLESS[name]
+
+
+@pytest.mark.usefixtures("told")
+def test_each_block_of_a_dump_has_its_holder(folder: Path) -> None:
+    snap = mr.open(folder / "dumped.pickle")
+    noted = recorded_holders(snap)
+    assert noted is not None
+    assert noted.groups[0].name == "kept[…][…]"
+    (device,) = mr.at(snap, "end", holders=True, top=0).devices
+    assert device.held_by
+    assert (device.held_by.freed_bytes, device.held_by.unknown_bytes) == (0, 0)
+    assert [(one.label, one.bytes, one.count) for one in device.held_by.groups] == [
+        (one.label, one.bytes, one.count) for one in noted.groups
+    ]
+    assert sum(one.bytes for one in noted.groups) == noted.total_bytes == device.live_bytes
 
 
 def test_groups_add_up(told: dict[str, dict[str, Any]]) -> None:

@@ -29,7 +29,7 @@ from memreplay.recording.facts import (
     statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
-from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
+from memreplay.recording.holders import SECONDS, STORED, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
@@ -303,7 +303,7 @@ class Session:
             sure = self.noting.look()
             counted = statistics_of(self.devices)
             found: dict[str, Any] = self.devices.memory._snapshot()
-            held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
+            held = self.stored_holders(found["segments"]) if self.holders else {}
         kept = kept_events(
             found["device_traces"],
             self.max_entries,
@@ -327,12 +327,22 @@ class Session:
     def who_holds(self, top: int, seconds: float) -> dict[str, Any]:
         """Return who keeps the memory alive that is in use now."""
         with nothing_collected():
-            return self.held(self.devices.memory._snapshot()["segments"], top, seconds)
+            segments = self.devices.memory._snapshot()["segments"]
+            return self.guarded_look(lambda: self.looking(segments, seconds).look(top))
 
-    def held(self, segments: list[dict[str, Any]], top: int, seconds: float) -> dict[str, Any]:
+    def stored_holders(self, segments: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
+
         def look() -> dict[str, Any]:
-            return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
+            holders = self.looking(segments, SECONDS)
+            return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
 
+        return self.guarded_look(look)
+
+    def looking(self, segments: list[dict[str, Any]], seconds: float) -> Holders:
+        return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds)
+
+    def guarded_look(self, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return self.guard.run("finding who holds memory", look) or {}
 
     def facts(self) -> dict[str, Any]:

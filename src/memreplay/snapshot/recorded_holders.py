@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, ValidationError, convert
+from msgspec.structs import replace
 
+from memreplay._core import ABSENT_ID
+from memreplay.engine.query._vectors import constant, vector
 from memreplay.snapshot.record import Record
+from memreplay.texts import clean_short
 
 if TYPE_CHECKING:
+    from memreplay.engine.query._vectors import Vector
+    from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
+NOT_NOTED = ABSENT_ID  # the group of blocks without notes
+FREED = ABSENT_ID - 1  # the group of blocks that were freed before the snapshot was written
+SHOWN = 20  # maximum number of groups in a report
+LONGEST = 120  # maximum length of a name, in characters
 Text = Annotated[str, Meta(max_length=4096)]
 Bytes = Annotated[int, Meta(ge=0, lt=2**62)]
 HeldByKind = Literal[
@@ -22,10 +33,15 @@ HeldByKind = Literal[
     "cycle",
     "unknown",
 ]
+_WORDS = {
+    "parameters": "parameters of {name}",
+    "gradients": "gradients of {name}",
+    "optimizer state": "state of {name}",
+}
 
 
-class HeldBy(Record, frozen=True):
-    """Allocations that the same Python object keeps alive."""
+class Holder(Record, frozen=True):
+    """A Python object that keeps allocations alive."""
 
     kind: HeldByKind
     """`variable`: of a function or module. `parameters`, `gradients`: of a model. `optimizer
@@ -45,6 +61,31 @@ class HeldBy(Record, frozen=True):
     """The line that was running in `function`; 0 if there's none."""
     type_name: Text
     """Type of the variable's value."""
+
+    @property
+    def words(self) -> str:
+        """The object and the function that has it, without the place in the code."""
+        name = clean_short(self.name, LONGEST)
+        if self.kind == "cycle":
+            return f"reference cycle of {name}" if name else "reference cycle"
+        if self.kind == "unknown":
+            return f"C++ code, through {name}" if name else "C++ code, or not found"
+        words = _WORDS.get(self.kind, "{name}").format(name=name)
+        if self.type_name and self.type_name != "Tensor":
+            words += f" ({clean_short(self.type_name, LONGEST)})"
+        return f"{words} in {clean_short(self.function, LONGEST)}()" if self.function else words
+
+    @property
+    def label(self) -> str:
+        """Like `words`, with the name of the file and the line."""
+        file = clean_short(re.split(r"[\\/]", self.file)[-1], LONGEST)
+        place = f"{file}:{self.line}" if file and self.line else file
+        return f"{self.words}  {place}" if place else self.words
+
+
+class HeldBy(Holder, frozen=True):
+    """Allocations that the same Python object keeps alive."""
+
     bytes: Bytes
     """Bytes of these allocations."""
     count: Bytes
@@ -76,6 +117,60 @@ class RecordedHolders(Record, frozen=True):
     complete: bool
     """Whether it looked at everything in time."""
 
+    def largest(self, most: int = SHOWN) -> RecordedHolders:
+        """Return only the largest groups."""
+        left = self.groups[most:]
+        return replace(
+            self,
+            groups=self.groups[:most],
+            other_groups=self.other_groups + len(left),
+            other_bytes=self.other_bytes + sum(one.bytes for one in left),
+        )
+
+
+class HoldersOfBlocks:
+    """The holder of each block when the snapshot was written.
+
+    Parameters
+    ----------
+    addresses : Vector
+        Addresses of blocks (u64).
+    groups : Vector
+        For each address, the index of its group (u32).
+    """
+
+    def __init__(self, addresses: Vector, groups: Vector) -> None:
+        order = addresses.order()
+        self._addresses, self._groups = addresses[order], groups[order]
+
+    def are_of(self, replay: Replay) -> bool:
+        """Return whether the replay reaches the moment when the snapshot was written."""
+        return replay.native.reaches_end
+
+    def of(self, replay: Replay) -> tuple[Vector, Vector]:
+        """Return the index of the group of each allocation, by event, and of each carried-over
+        block (u32). FREED: freed before the snapshot was written; NOT_NOTED: no note.
+        """
+        measure = replay.measure().native
+        return (
+            self._living(replay.vector("address", "Q"), vector(measure.ends())),
+            self._living(vector(replay.carried("address")), vector(measure.carried_ends())),
+        )
+
+    def _living(self, addresses: Vector, ends: Vector) -> Vector:
+        found = constant(FREED, len(ends), "I").copy()
+        living = ends == ABSENT_ID
+        found[living] = self._at(addresses[living])
+        return found
+
+    def _at(self, addresses: Vector) -> Vector:
+        found = constant(NOT_NOTED, len(addresses), "I").copy()
+        if len(self._addresses):
+            at = self._addresses.places(addresses).lower(len(self._addresses) - 1)
+            known = self._addresses[at] == addresses
+            found[known] = self._groups[at[known]]
+        return found
+
 
 def recorded_holders(snap: Snapshot) -> RecordedHolders | None:
     """Return the notes; None if they are missing or invalid."""
@@ -86,3 +181,26 @@ def recorded_holders(snap: Snapshot) -> RecordedHolders | None:
         return None
     together = sum(one.bytes for one in made.groups) + made.other_bytes
     return made if together == made.total_bytes else None
+
+
+def largest_holders(snap: Snapshot) -> RecordedHolders | None:
+    """Return the notes with only as many groups as a report lists."""
+    found = recorded_holders(snap)
+    return None if found is None else found.largest()
+
+
+def holders_of_blocks(snap: Snapshot) -> HoldersOfBlocks | None:
+    """Return who held each block; None if that's missing or invalid."""
+    from memreplay.snapshot.recorded import SPARE, FlawError, unpacked  # imported late
+
+    found = snap.recorder.get("holders")
+    blocks = found.get("blocks") if isinstance(found, dict) else None
+    if not isinstance(blocks, dict):
+        return None
+    most = snap.native.n_blocks + SPARE
+    try:
+        addresses = unpacked(blocks.get("addresses"), most, "Q")
+        groups = unpacked(blocks.get("holders"), most, "I")
+    except FlawError:
+        return None
+    return HoldersOfBlocks(addresses, groups) if len(addresses) == len(groups) else None

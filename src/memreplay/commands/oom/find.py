@@ -39,7 +39,7 @@ from memreplay.errors import UsageError
 from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
-from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_holders import largest_holders
 
 if TYPE_CHECKING:
     from memreplay.engine.query._blockmap import BlockMap
@@ -126,7 +126,7 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
-        held_by=recorded_holders(snap),
+        held_by=largest_holders(snap),
         chosen=number,
     )
 

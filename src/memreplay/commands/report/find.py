@@ -28,7 +28,7 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.declared import Options
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.recorded_allocator import unused_bytes
-from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_holders import largest_holders
 
 if TYPE_CHECKING:
     from memreplay.commands.oom.result import DeviceOoms, OomReport
@@ -121,7 +121,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         file=snap.file,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        held_by=recorded_holders(snap),
+        held_by=largest_holders(snap),
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
     )
 

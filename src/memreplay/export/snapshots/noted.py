@@ -23,6 +23,9 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) ->
     # The reader infers the backend from blocks and stacks, but a slice may have neither.
     if not snap.backend.is_cuda:
         own["backend"] = snap.backend.name
+    # The holders were noted at the end of the recording.
+    if not all(excerpt.holding.replay.reaches_end for excerpt in excerpts):
+        own.pop("holders", None)
     noted = own.pop("allocations", None)
     steps = own.pop("steps", None)
     by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}

@@ -11,6 +11,7 @@ from typing import Any
 import memreplay as mr
 from memreplay.export.snapshots.cutting import cut
 from tests import build
+from tests.holding import held, with_holders
 from tests.unit.snapshot.test_recorded import simple, u4
 
 
@@ -34,6 +35,12 @@ def test_source_lines_follow_their_frames() -> None:
     assert own(sliced(whole, start=3))["source_lines"] == lines
     assert own(sliced(whole, strip="plumbing"))["source_lines"] == lines
     assert "source_lines" not in own(sliced(whole, strip="all"))
+
+
+def test_holders_are_of_the_end_of_the_recording() -> None:
+    whole = with_holders(simple(), (held("losses[…]"),), {0x1000: 0})
+    assert own(sliced(whole, start=3))["holders"] == whole["memreplay"]["holders"]
+    assert "holders" not in own(sliced(whole, stop=2))
 
 
 def test_kinds_and_modules_are_those_of_the_remaining_events() -> None:
