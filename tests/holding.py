@@ -56,14 +56,21 @@ def with_holders(
 
 
 def live_by_holder(
-    snapshot: Snapshot, device: int, event: int, of_blocks: Mapping[int, int]
-) -> dict[int | None, tuple[int, int]]:
+    snapshot: Snapshot, device: int, events: tuple[int, int], of_blocks: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
     """Return (bytes, count) of the live set after an event by the number of its holder, with slow
-    code. -1: no note; None: freed before the end.
+    code. The recorder looked after the second of `events`. -1: no note; -2: freed before; -3:
+    allocated later.
     """
-    found: dict[int | None, tuple[int, int]] = {}
-    for one in oracle.replay(snapshot, device).live_at(event):
-        holder = None if one.free_index is not None else of_blocks.get(one.addr, -1)
+    found: dict[int, tuple[int, int]] = {}
+    event, looked = events
+    replayed = oracle.replay(snapshot, device)
+    there = [id(one) for one in replayed.live_at(looked)]
+    for one in replayed.live_at(event):
+        if id(one) in there:
+            holder = of_blocks.get(one.addr, -1)
+        else:
+            holder = -3 if one.alloc_index > looked else -2
         size, count = found.get(holder, (0, 0))
         found[holder] = size + one.size, count + 1
     return found

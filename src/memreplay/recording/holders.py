@@ -25,7 +25,7 @@ from memreplay.recording import naming
 from memreplay.recording.facts import is_library, library_folders
 from memreplay.recording.guarding import Guard
 from memreplay.recording.naming import Place, Way
-from memreplay.recording.tensors import Addresses, own
+from memreplay.recording.tensors import Addresses, own, sizes_of
 
 SECONDS = 2.0
 DEEPEST = 16  # maximum number of references between a tensor and a variable
@@ -349,6 +349,13 @@ class Holders:
             if key.kind == "unknown":
                 self.take(key, self.blocks[at])
         self.take(Key("unknown", ""), list(self.left))
+
+
+def stored(torch: Any, kind: str, segments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
+    with nothing_collected():
+        holders = Holders(torch, kind, sizes_of(segments))
+        return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from memreplay.recording.facts import (
     statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
-from memreplay.recording.holders import SECONDS, STORED, Holders, nothing_collected
+from memreplay.recording.holders import Holders, nothing_collected, stored
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
@@ -37,6 +37,7 @@ from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 
+LOOKING = "finding who holds memory"
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # maximum number of OOM snapshots, for programs that survive running out of memory
 
@@ -303,7 +304,10 @@ class Session:
             sure = self.noting.look()
             counted = statistics_of(self.devices)
             found: dict[str, Any] = self.devices.memory._snapshot()
-            held = self.stored_holders(found["segments"]) if self.holders else {}
+            held: dict[str, Any] = {}
+            if self.holders:
+                segments = found["segments"]
+                held = self.guard.run(LOOKING, stored, self.torch, self.kind, segments) or {}
         kept = kept_events(
             found["device_traces"],
             self.max_entries,
@@ -326,24 +330,13 @@ class Session:
 
     def who_holds(self, top: int, seconds: float) -> dict[str, Any]:
         """Return who keeps the memory alive that is in use now."""
-        with nothing_collected():
-            segments = self.devices.memory._snapshot()["segments"]
-            return self.guarded_look(lambda: self.looking(segments, seconds).look(top))
-
-    def stored_holders(self, segments: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
 
         def look() -> dict[str, Any]:
-            holders = self.looking(segments, SECONDS)
-            return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
+            segments = self.devices.memory._snapshot()["segments"]
+            return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
 
-        return self.guarded_look(look)
-
-    def looking(self, segments: list[dict[str, Any]], seconds: float) -> Holders:
-        return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds)
-
-    def guarded_look(self, look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        return self.guard.run("finding who holds memory", look) or {}
+        with nothing_collected():
+            return self.guard.run(LOOKING, look) or {}
 
     def facts(self) -> dict[str, Any]:
         return run_facts(self.torch, self.devices, ranks_of(self.torch))

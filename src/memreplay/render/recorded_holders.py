@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memreplay.render.document import Below, Block, Heading, Note, Place, Row, Style, Table
 from memreplay.render.units import count, counted, duration, percent, size
-from memreplay.snapshot.recorded_holders import LONGEST, HeldBy, Holder, RecordedHolders
+from memreplay.snapshot.recorded_holders import LONGEST, HeldBy, Holder, LookedWhen, RecordedHolders
 from memreplay.texts import clean_short
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ NOT_RECORDED = (
     "the file doesn't say which objects held this memory; record with memreplay record --holders"
 )
 _INCOMPLETE = Note("the recorder stopped looking after a while, so some holders weren't found")
+_WHEN: dict[LookedWhen, str] = {
+    "end": "when this was written",
+    "oom": "when memory first ran out",
+}
 _DIM: Style = "dim"
 
 
@@ -35,7 +39,7 @@ def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Blo
         cells = (size(left), percent(left / found.total_bytes), "", counted(rest, "more holder"))
         rows.append(Row(cells, style="dim"))
     blocks: list[Block] = [
-        Heading((f"{size(found.total_bytes)} in use when this was written", "by holder")),
+        Heading((f"{size(found.total_bytes)} in use {_WHEN[found.when]}", "by holder")),
         _holders_table(rows),
     ]
     return blocks if found.complete else [*blocks, _INCOMPLETE]
@@ -54,22 +58,31 @@ def live_holder_blocks(found: LiveHolders | None, whole: int) -> list[Block]:
     for n_bytes, number, words in (
         (found.other_bytes, "", counted(found.other_groups, "more holder")),
         (found.freed_bytes, count(found.freed_count), "freed before the recorder looked"),
+        (
+            found.allocated_after_bytes,
+            count(found.allocated_after_count),
+            "allocated after the recorder looked",
+        ),
         (found.unknown_bytes, "", "not recorded"),
     ):
         if n_bytes:
             rows.append(Row((size(n_bytes), percent(n_bytes / whole), number, words), style="dim"))
     blocks: list[Block] = [_holders_table(rows)]
     if found.after_events:
-        after = counted(found.after_events, "event")
-        if found.after_us is not None:
-            after += f" and {duration(found.after_us)}"
-        blocks.append(
-            Note(
-                f"the recorder looked {after} later, when it wrote the snapshot; an object may have"
-                " held this memory only since then"
-            )
-        )
+        blocks.append(Note(_when(found)))
     return blocks if found.complete else [*blocks, _INCOMPLETE]
+
+
+def _when(found: LiveHolders) -> str:
+    """Return when the recorder looked, relative to another moment."""
+    after = counted(abs(found.after_events), "event")
+    if found.after_us:
+        after += f" and {duration(abs(found.after_us))}"
+    after += " later" if found.after_events > 0 else " earlier"
+    return (
+        f"the recorder looked {after}, {_WHEN[found.when]}; at the moment shown here, another"
+        " object may have held this memory"
+    )
 
 
 def held_by_lines(holders: Sequence[LiveHolder], whole: int) -> Below:

@@ -14,12 +14,15 @@ from memreplay.snapshot.record import Record
 from memreplay.texts import clean_short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 NOT_NOTED = ABSENT_ID  # the group of blocks without notes
-FREED = ABSENT_ID - 1  # the group of blocks that were freed before the snapshot was written
+FREED = ABSENT_ID - 1  # the group of blocks that were freed before the recorder looked
+LATER = ABSENT_ID - 2  # the group of blocks that were allocated after that
 SHOWN = 20  # maximum number of groups in a report
 LONGEST = 120  # maximum length of a name, in characters
 Text = Annotated[str, Meta(max_length=4096)]
@@ -33,6 +36,7 @@ HeldByKind = Literal[
     "cycle",
     "unknown",
 ]
+LookedWhen = Literal["end", "oom"]
 _WORDS = {
     "parameters": "parameters of {name}",
     "gradients": "gradients of {name}",
@@ -102,7 +106,7 @@ class HeldBy(Holder, frozen=True):
 
 
 class RecordedHolders(Record, frozen=True):
-    """The holders of all allocations on all devices when the snapshot was written."""
+    """The holders of all allocations on all devices when the recorder looked."""
 
     groups: Annotated[tuple[HeldBy, ...], Meta(max_length=10_000)]
     """Largest first."""
@@ -116,6 +120,10 @@ class RecordedHolders(Record, frozen=True):
     """How long the recorder looked."""
     complete: bool
     """Whether it looked at everything in time."""
+    when: LookedWhen = "end"
+    """When the recorder looked: at the `end` of the recording, or when memory first ran out (`oom`)
+    in a dry run.
+    """
 
     def largest(self, most: int = SHOWN) -> RecordedHolders:
         """Return only the largest groups."""
@@ -129,7 +137,7 @@ class RecordedHolders(Record, frozen=True):
 
 
 class HoldersOfBlocks:
-    """The holder of each block when the snapshot was written.
+    """The holder of each block when the recorder looked.
 
     Parameters
     ----------
@@ -137,29 +145,47 @@ class HoldersOfBlocks:
         Addresses of blocks (u64).
     groups : Vector
         For each address, the index of its group (u32).
+    events : list of int, optional
+        For each device, how many events it had when the recorder looked; all if that was at the
+        end.
     """
 
-    def __init__(self, addresses: Vector, groups: Vector) -> None:
+    def __init__(
+        self, addresses: Vector, groups: Vector, events: Sequence[int] | None = None
+    ) -> None:
+        self._events = events
         order = addresses.order()
         self._addresses, self._groups = addresses[order], groups[order]
 
-    def are_of(self, replay: Replay) -> bool:
-        """Return whether the replay reaches the moment when the snapshot was written."""
-        return replay.native.reaches_end
+    def moment(self, replay: Replay) -> int | None:
+        """Return the event after which the recorder looked at this device's memory; None if that
+        isn't among the events that were read.
+        """
+        last = replay.first_event + replay.events - 1
+        if self._events is None:
+            return last if replay.native.reaches_end else None
+        if not 0 <= replay.device < len(self._events):
+            return None
+        at = self._events[replay.device] - 1
+        return at if replay.first_event - 1 <= at <= last else None
 
     def of(self, replay: Replay) -> tuple[Vector, Vector]:
         """Return the index of the group of each allocation, by event, and of each carried-over
-        block (u32). FREED: freed before the snapshot was written; NOT_NOTED: no note.
+        block (u32). FREED and LATER: allocations that didn't exist when the recorder looked.
+        NOT_NOTED: no note.
         """
-        measure = replay.measure().native
-        return (
-            self._living(replay.vector("address", "Q"), vector(measure.ends())),
-            self._living(vector(replay.carried("address")), vector(measure.carried_ends())),
-        )
+        moment = self.moment(replay)
+        assert moment is not None
+        measure, at = replay.measure().native, moment - replay.first_event
+        of_events = self._living(replay.vector("address", "Q"), vector(measure.ends()), at)
+        of_events[at + 1 :] = LATER
+        carried = vector(replay.carried("address"))
+        return of_events, self._living(carried, vector(measure.carried_ends()), at)
 
-    def _living(self, addresses: Vector, ends: Vector) -> Vector:
+    def _living(self, addresses: Vector, ends: Vector, at: int) -> Vector:
+        """Return the groups of blocks that weren't freed up to an event."""
         found = constant(FREED, len(ends), "I").copy()
-        living = ends == ABSENT_ID
+        living = ends.as_format("q") > at
         found[living] = self._at(addresses[living])
         return found
 
@@ -194,13 +220,20 @@ def holders_of_blocks(snap: Snapshot) -> HoldersOfBlocks | None:
     from memreplay.snapshot.recorded import SPARE, FlawError, unpacked  # imported late
 
     found = snap.recorder.get("holders")
-    blocks = found.get("blocks") if isinstance(found, dict) else None
-    if not isinstance(blocks, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("blocks"), dict):
         return None
+    blocks = found["blocks"]
     most = snap.native.n_blocks + SPARE
     try:
         addresses = unpacked(blocks.get("addresses"), most, "Q")
         groups = unpacked(blocks.get("holders"), most, "I")
     except FlawError:
         return None
-    return HoldersOfBlocks(addresses, groups) if len(addresses) == len(groups) else None
+    events = found.get("events")
+    if len(addresses) != len(groups) or not (events is None or _are_counts(events)):
+        return None
+    return HoldersOfBlocks(addresses, groups, events)
+
+
+def _are_counts(found: object) -> bool:
+    return isinstance(found, list) and all(type(one) is int and 0 <= one < 2**32 for one in found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 from memreplay.snapshot.record import Record
-from memreplay.snapshot.recorded_holders import Holder, recorded_holders
+from memreplay.snapshot.recorded_holders import Holder, LookedWhen, recorded_holders
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
@@ -27,7 +27,7 @@ class LiveHolder(Holder, frozen=True):
 
 
 class LiveHolders(Record, frozen=True):
-    """Who held a live set. The groups' bytes and the other `bytes` add up to the live set's."""
+    """The holders of a live set. All bytes add up to the live set's."""
 
     groups: tuple[LiveHolder, ...]
     """Largest first."""
@@ -39,12 +39,18 @@ class LiveHolders(Record, frozen=True):
     """Bytes that were freed before the recorder looked, so that their holder isn't known."""
     freed_count: int
     """Number of allocations that were freed before the recorder looked."""
+    allocated_after_bytes: int
+    """Bytes that were allocated after the recorder looked."""
+    allocated_after_count: int
+    """Number of allocations in `allocated_after_bytes`."""
     unknown_bytes: int
     """Bytes without a note."""
     after_events: int
-    """Number of events between this moment and the recorder's look."""
+    """How many events after this moment the recorder looked; negative if it looked before."""
     after_us: int | None
-    """Time between this moment and the last event before the recorder looked."""
+    """How long after this moment the last event before the look was; null without times."""
+    when: LookedWhen
+    """When the recorder looked, as in [`memreplay report`](report.md)."""
     complete: bool
     """Whether the recorder looked at everything in time."""
 
@@ -60,45 +66,49 @@ def live_holders(grouper: Grouper, usage: Usage, event: int, top: int) -> LiveHo
     noted = recorded_holders(grouper.snap)
     way = grouper.dimensions.holder
     replay = usage.replay
-    if noted is None or way.is_uninformative(replay):
+    looked = None if way.blocks is None else way.blocks.moment(replay)
+    if noted is None or looked is None:
         return None
     keys = grouper.dimensions.keys(usage, way.name)
     found, *_ = keys.sums(usage.listed(event), usage.native, 0)
     sizes = {name: (n_bytes, count) for name, _, n_bytes, count, _ in found}
     freed_bytes, freed_count = sizes.pop(way.freed, (0, 0))
+    later_bytes, later_count = sizes.pop(way.later, (0, 0))
     unknown_bytes, _ = sizes.pop(way.not_noted, (0, 0))
     groups = [
         _live(noted.groups[name], *size) for name, size in sizes.items() if name < len(noted.groups)
     ]
     shown = tuple(groups[:top] if top else groups)
     whole = sum(n_bytes for n_bytes, _ in sizes.values())
-    last = replay.first_event + replay.events - 1
-    then, now = replay.time_us(event), replay.time_us(last)
+    then, now = replay.time_us(event), replay.time_us(looked)
     return LiveHolders(
         groups=shown,
         other_groups=len(sizes) - len(shown),
         other_bytes=whole - sum(one.bytes for one in shown),
         freed_bytes=freed_bytes,
         freed_count=freed_count,
+        allocated_after_bytes=later_bytes,
+        allocated_after_count=later_count,
         unknown_bytes=unknown_bytes,
-        after_events=last - event,
-        after_us=None if then is None or now is None else max(0, now - then),
+        after_events=looked - event,
+        after_us=None if then is None or now is None else now - then,
+        when=noted.when,
         complete=noted.complete,
     )
 
 
 class HoldersOfGroups:
-    """Who still holds each group's allocations at the end of a recording."""
+    """The holders of each group's allocations when the recorder looked."""
 
     def __init__(self, grouper: Grouper, usage: Usage, keys: Keys) -> None:
         self._found: dict[int, list[LiveHolder]] = {}
         noted = recorded_holders(grouper.snap)
         way = grouper.dimensions.holder
-        if noted is None or way.is_uninformative(usage.replay):
+        looked = None if way.blocks is None else way.blocks.moment(usage.replay)
+        if noted is None or looked is None:
             return
         pairs = _groups.pair(keys, grouper.dimensions.keys(usage, way.name))
-        last = usage.replay.first_event + usage.replay.events - 1
-        rows, *_ = pairs.sums(usage.listed(last), usage.native, 0)
+        rows, *_ = pairs.sums(usage.listed(looked), usage.native, 0)
         first, second = (memoryview(one.names()).tolist() for one in pairs.of)
         for pair, _, n_bytes, count, _ in rows:
             name, holder = first[pair >> 32], second[pair & 0xFFFFFFFF]

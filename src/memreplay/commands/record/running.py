@@ -27,14 +27,6 @@ _PASSED_ON: list[signal.Signals] = [
 class RecordOptions(RecordingOptions, frozen=True):
     """Options for what to record, and where to write."""
 
-    holders: Annotated[
-        bool,
-        Opt(
-            "Store which Python objects keep the memory alive: variables, modules, autograd graphs."
-            " Takes up to two seconds per snapshot.",
-            brief="Store which Python objects keep the memory alive.",
-        ),
-    ] = False
     every: Annotated[
         int | None,
         Opt(

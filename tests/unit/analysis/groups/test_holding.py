@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.holding import HoldersOfGroups, live_holders
-from memreplay.analysis.groups.ways.blocks import FREED, NOT_NOTED, OTHERS
+from memreplay.analysis.groups.ways.blocks import FREED, LATER, NOT_NOTED, OTHERS
 from memreplay.errors import UsageError
 from memreplay.render.record_json import render_json
 from tests import build, oracle
@@ -45,18 +45,29 @@ def two_lists() -> Snapshot:
 @given(
     traces(max_devices=2),
     of_blocks(2),
+    st.booleans(),
     st.data(),
 )
 def test_bytes_of_each_holder_are_those_of_its_blocks(
-    snapshot: Snapshot, noted: dict[int, int], data: st.DataObject
+    snapshot: Snapshot, noted: dict[int, int], at_end: bool, data: st.DataObject
 ) -> None:
-    snap = mr.open(build.dump(with_holders(snapshot, GROUPS, noted)))
+    made = with_holders(snapshot, GROUPS, noted)
+    counts = [len(trace) for trace in snapshot["device_traces"]]
+    if not at_end:
+        counts = [data.draw(st.integers(0, one)) for one in counts]
+        made["memreplay"]["holders"] |= {"events": counts, "when": "oom"}
+    snap = mr.open(build.dump(made))
     grouper = Grouper(snap, "holder")
-    labels = {0: GROUPS[0].label, 1: GROUPS[1].label, 2: OTHERS, -1: NOT_NOTED, None: FREED}
+    labels = {0: GROUPS[0].label, 1: GROUPS[1].label, 2: OTHERS}
+    labels |= {-1: NOT_NOTED, -2: FREED, -3: LATER}
     for device in snap.devices:
         usage = snap.replay(device).measure()
         event = data.draw(st.integers(-1, usage.replay.events - 1))
-        expected = live_by_holder(snapshot, device, event, noted)
+        if not at_end and not 0 <= device < len(counts):
+            assert live_holders(grouper, usage, event, 0) is None
+            continue
+        looked = counts[device] - 1 if 0 <= device < len(counts) else -1
+        expected = live_by_holder(snapshot, device, (event, looked), noted)
         groups, *_ = grouper.groups(usage, event, 0)
         if grouper.dimensions.holder.blocks is None:
             assert not noted or len(noted) > snap.native.n_blocks
@@ -70,9 +81,11 @@ def test_bytes_of_each_holder_are_those_of_its_blocks(
             GROUPS[holder].name: expected[holder] for holder in (0, 1) if holder in expected
         }
         assert found.other_bytes == expected.get(2, (0, 0))[0]
-        assert (found.freed_bytes, found.freed_count) == expected.get(None, (0, 0))
+        assert (found.freed_bytes, found.freed_count) == expected.get(-2, (0, 0))
         assert found.unknown_bytes == expected.get(-1, (0, 0))[0]
-        assert found.after_events == usage.replay.events - 1 - event
+        later = found.allocated_after_bytes, found.allocated_after_count
+        assert later == expected.get(-3, (0, 0))
+        assert found.after_events == looked - event
 
 
 def test_peak_says_who_held_it_and_when_the_recorder_looked() -> None:

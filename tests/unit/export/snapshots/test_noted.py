@@ -43,6 +43,17 @@ def test_holders_are_of_the_end_of_the_recording() -> None:
     assert "holders" not in own(sliced(whole, stop=2))
 
 
+def test_moment_of_the_holders_moves_with_its_event() -> None:
+    whole = with_holders(simple(), (held("losses[…]"),), {0x1000: 0})
+    whole["memreplay"]["holders"]["events"] = [3]
+    assert own(sliced(whole))["holders"]["events"] == [3]
+    assert own(sliced(whole, stop=3))["holders"]["events"] == [3]
+    assert own(sliced(whole, start=3))["holders"]["events"] == [0]
+    assert "holders" not in own(sliced(whole, stop=2))
+    whole["memreplay"]["holders"]["events"] = "x"
+    assert "holders" not in own(sliced(whole))
+
+
 def test_kinds_and_modules_are_those_of_the_remaining_events() -> None:
     whole = simple()
     found = own(sliced(whole, start=3))["allocations"]

@@ -21,6 +21,7 @@ NO_STREAM = "(stream not known)"
 NO_POOL = "(pool not known)"
 OTHERS = "(smaller holders)"
 FREED = "(freed before the recorder looked)"
+LATER = "(allocated after the recorder looked)"
 NOT_NOTED = "(holder not recorded)"
 NO_SIZE = 64  # the group number for size 0
 
@@ -140,6 +141,8 @@ class ByHolder(Way):
     detail = True
     freed = ABSENT_ID - 1  # as in HoldersOfBlocks
     """The group of allocations that were freed before that."""
+    later = ABSENT_ID - 2
+    """The group of allocations that didn't exist yet."""
     not_noted = ABSENT_ID
     """The group of allocations without a note."""
 
@@ -166,8 +169,8 @@ class ByHolder(Way):
             return Label(self.holders[name].label)
         if name == self.not_noted:
             return Label(NOT_NOTED)
-        return Label(FREED if name == self.freed else OTHERS)
+        return Label({self.freed: FREED, self.later: LATER}.get(name, OTHERS))
 
     def is_uninformative(self, replay: Replay) -> bool:
         """Whether the holders weren't noted, or not at the end of what was read."""
-        return self.blocks is None or not self.blocks.are_of(replay)
+        return self.blocks is None or self.blocks.moment(replay) is None
