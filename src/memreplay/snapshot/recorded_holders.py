@@ -84,7 +84,7 @@ class Holder(Record, frozen=True):
         """Like `words`, with the name of the file and the line."""
         file = clean_short(re.split(r"[\\/]", self.file)[-1], LONGEST)
         place = f"{file}:{self.line}" if file and self.line else file
-        return f"{self.words}  {place}" if place else self.words
+        return f"{self.words} {place}" if place else self.words
 
 
 class HeldBy(Holder, frozen=True):

@@ -98,9 +98,13 @@ def live_holders(grouper: Grouper, usage: Usage, event: int, top: int) -> LiveHo
 
 
 class HoldersOfGroups:
-    """The holders of each group's allocations when the recorder looked."""
+    """The holders of the allocations of each group in `keys`, of those live after an event. By
+    default, that's the moment when the recorder looked.
+    """
 
-    def __init__(self, grouper: Grouper, usage: Usage, keys: Keys) -> None:
+    def __init__(
+        self, grouper: Grouper, usage: Usage, keys: Keys, event: int | None = None
+    ) -> None:
         self._found: dict[int, list[LiveHolder]] = {}
         noted = recorded_holders(grouper.snap)
         way = grouper.dimensions.holder
@@ -108,7 +112,7 @@ class HoldersOfGroups:
         if noted is None or looked is None:
             return
         pairs = _groups.pair(keys, grouper.dimensions.keys(usage, way.name))
-        rows, *_ = pairs.sums(usage.listed(looked), usage.native, 0)
+        rows, *_ = pairs.sums(usage.listed(looked if event is None else event), usage.native, 0)
         first, second = (memoryview(one.names()).tolist() for one in pairs.of)
         for pair, _, n_bytes, count, _ in rows:
             name, holder = first[pair >> 32], second[pair & 0xFFFFFFFF]
