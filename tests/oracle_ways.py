@@ -20,7 +20,7 @@ from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import OUTERMOST, ranks
 from memreplay.analysis.groups.ways.base import BEFORE_RECORDING, NO_EVENTS, NO_STACK
-from memreplay.analysis.groups.ways.blocks import pool_label, stream_label
+from memreplay.analysis.groups.ways.blocks import NOT_NOTED, pool_label, stream_label
 from memreplay.analysis.groups.ways.texts import OUTSIDE
 from memreplay.snapshot.replay import Usage
 from tests import oracle
@@ -57,6 +57,8 @@ class Named:
     def _label(self, way: str, row: int, carried: bool) -> str:
         if way == "size":
             return _size(self._bytes(row, carried))
+        if way == "holder":  # tests/unit/analysis/groups/test_holding.py has files with notes
+            return NOT_NOTED
         if way in ("pool", "stream"):
             return self._class(way, row, carried)
         if way == "annotation":

@@ -187,14 +187,16 @@ def at(
     list: bool = ...,
     annotations: bool = ...,
     caught: bool = ...,
+    holders: bool = ...,
     whole_stacks: bool = ...,
 ) -> AtReport:
     """Return each device's live set at one or several moments.
 
     Each `when` is a When or text: "peak:2", "oom", "step:3", "1.5s", an event's number, an
     annotation's name, an address (docs/at.md). `tree` gives a call tree in place of groups,
-    `list` adds the single allocations, `caught` adds what each category rule matched, and
-    `annotations` adds the usage at `top` annotations. With `fold`, stacks that differ only in
+    `list` adds the single allocations, `caught` adds what each category rule matched, `holders`
+    adds which Python objects kept the memory alive, and `annotations` adds the usage at `top`
+    annotations. With `fold`, stacks that differ only in
     plumbing frames are merged. A device without the moment is left out, and `missing` says why.
     Raises UsageError if no device has it, and for `list` with reserved memory, which has no
     allocations.
@@ -471,13 +473,15 @@ def peak(
     inverted: bool = ...,
     peaks: int = ...,
     caught: bool = ...,
+    holders: bool = ...,
     whole_stacks: bool = ...,
 ) -> PeakReport:
     """Return each device's peak with its live set in groups.
 
     `by` defaults to "stack" ("pool" for reserved memory). `top` limits the number of groups per
     device (0: all). `peaks` is the number of separate maxima. `tree` gives a call tree in place of
-    groups, and `caught` adds what each category rule matched. With `pool` or `stream`, only memory
+    groups, `caught` adds what each category rule matched, and `holders` which Python objects kept
+    the memory alive. With `pool` or `stream`, only memory
     of that pool or stream counts, and devices without it are left out. With `strict`, all of a
     device's checks are made, as for a summary. With `fold`, stacks that differ only in plumbing
     frames are merged. Raises UsageError for an unknown device, pool or stream.

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import memreplay as mr
+from memreplay.snapshot.recorded_holders import recorded_holders
 from tests.conftest import ROOT
 
 PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
@@ -67,12 +70,13 @@ HARMLESS = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("held")
-    out = folder / "held.json"
-    command = [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "dry.pickle")]
-    done = subprocess.run(
-        [*command, "--", PYTHON, "-m", "tests.truth.held", str(out)],
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("held")
+
+
+def dryrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "dry.pickle"), *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         capture_output=True,
@@ -80,6 +84,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         check=False,
         timeout=300,
     )
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> dict[str, dict[str, Any]]:
+    out = folder / "held.json"
+    done = dryrun(folder, "--", PYTHON, "-m", "tests.truth.held", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, dict[str, Any]] = json.loads(out.read_text())
     assert set(found) == {*LEAKS, *HARMLESS}
@@ -107,7 +117,72 @@ def test_harmless_program_has_only_what_it_needs(
     assert groups == HARMLESS[name]
 
 
+@pytest.mark.usefixtures("told")
+def test_each_block_of_a_dump_has_its_holder(folder: Path) -> None:
+    snap = mr.open(folder / "dumped.pickle")
+    noted = recorded_holders(snap)
+    assert noted is not None
+    assert noted.groups[0].name == "kept[…][…]"
+    (device,) = mr.at(snap, "end", holders=True, top=0).devices
+    assert device.held_by
+    assert (device.held_by.freed_bytes, device.held_by.unknown_bytes) == (0, 0)
+    assert [(one.label, one.bytes, one.count) for one in device.held_by.groups] == [
+        (one.label, one.bytes, one.count) for one in noted.groups
+    ]
+    assert sum(one.bytes for one in noted.groups) == noted.total_bytes == device.live_bytes
+
+
 def test_groups_add_up(told: dict[str, dict[str, Any]]) -> None:
     for found in told.values():
         assert sum(one["bytes"] for one in found["groups"]) == found["total_bytes"]
         assert found["complete"]
+
+
+FILLING = """
+import torch
+
+def fill():
+    kept = []
+    try:
+        while True:
+            kept.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError:
+        return len(kept)
+
+fill()
+last = {"small": torch.empty(1 << 20, dtype=torch.uint8, device="cuda")}
+"""
+
+
+def test_dry_run_looks_when_memory_first_runs_out(tmp_path: Path) -> None:
+    program = tmp_path / "filling.py"
+    program.write_text(FILLING)
+    options = ("--holders", "--gpu", "t4", "--total-memory", "1GiB")
+    done = dryrun(tmp_path, *options, "--", PYTHON, str(program))
+    snap = mr.open(tmp_path / "dry.pickle")
+    noted = recorded_holders(snap)
+    assert noted is not None, done.stdout + done.stderr
+    assert noted.when == "oom"
+    (group,) = noted.groups
+    assert (group.name, group.function) == ("kept[…]", "fill")
+    assert group.bytes == noted.total_bytes == group.count * 64 * MIB
+    (peak,) = mr.at(snap, "oom", holders=True).devices
+    assert peak.held_by
+    assert (peak.held_by.after_events, peak.held_by.freed_bytes) == (0, 0)
+    assert [(one.name, one.bytes) for one in peak.held_by.groups] == [("kept[…]", peak.live_bytes)]
+    (end,) = mr.at(snap, "end", holders=True).devices
+    assert end.held_by
+    assert (end.held_by.groups, end.held_by.allocated_after_bytes) == ((), MIB)
+    assert "earlier, when memory first ran out" in str(mr.at(snap, "end", holders=True))
+
+
+def test_dry_run_looks_at_the_end_if_memory_suffices(tmp_path: Path) -> None:
+    program = tmp_path / "filling.py"
+    program.write_text(FILLING.replace("\nfill()", ""))
+    done = dryrun(tmp_path, "--holders", "--", PYTHON, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "last['small'] (dict)  " in done.stdout
+    noted = recorded_holders(mr.open(tmp_path / "dry.pickle"))
+    assert noted is not None
+    (group,) = noted.groups
+    assert (group.name, group.file, noted.when) == ("last['small']", str(program), "end")

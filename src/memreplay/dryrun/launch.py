@@ -51,6 +51,8 @@ class Setup(NamedTuple):
     max_entries: int | None = None
     source: bool = False
     """Whether snapshots include source lines."""
+    holders: bool = False
+    """Whether snapshots include who held memory."""
     workspaces: Measured | None = None
     """Measured workspaces; others are estimated."""
     routing: Literal["even", "same"] = "even"
@@ -229,6 +231,8 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         found["MEMREPLAY_DRYRUN_ENTRIES"] = str(setup.max_entries)
     if setup.source:
         found["MEMREPLAY_DRYRUN_SOURCE"] = "1"
+    if setup.holders:
+        found["MEMREPLAY_DRYRUN_HOLDERS"] = "1"
     if torch.cudnn is not None:
         found["MEMREPLAY_CUDNN"] = str(torch.cudnn)
     if setup.settings is not None:

@@ -13,21 +13,24 @@ import os
 import sys
 import time
 import types
+from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memreplay.engine.record._living import living
 from memreplay.engine.record._referring import Referrers
+from memreplay.io.packing import as_text
 from memreplay.recording import naming
 from memreplay.recording.facts import is_library, library_folders
 from memreplay.recording.guarding import Guard
 from memreplay.recording.naming import Place, Way
-from memreplay.recording.tensors import Addresses, own
+from memreplay.recording.tensors import Addresses, own, sizes_of
 
 SECONDS = 2.0
 DEEPEST = 16  # maximum number of references between a tensor and a variable
 TOP = 20
+STORED = 200  # maximum number of groups in a snapshot
 LONGEST = 500  # maximum length of a text, in characters
 NODES = 3  # number of autograd nodes to name in a group
 RAW = "_raw_saved_"
@@ -81,6 +84,7 @@ class Holders:
         self.addresses = Addresses(torch, kind, guard)
         self.left = dict(sizes)  # blocks without a known holder
         self.groups: dict[Key, Group] = defaultdict(Group)
+        self.taken: dict[int, Key] = {}  # block -> its group
         self.graph = Referrers()
         self.children: dict[int, list[int]] = defaultdict(list)  # object -> what it refers to
         self.parents: dict[int, int] = {}  # object -> the next one on its way to a variable
@@ -103,6 +107,7 @@ class Holders:
         self.rest()
         self.locals, self.globals = {}, {}  # frames refer to this object
         found = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
+        self.order = {key: at for at, (key, _) in enumerate(found)}
         others = found[top:]
         return {
             "groups": [described(key, group) for key, group in found[:top]],
@@ -111,6 +116,15 @@ class Holders:
             "total_bytes": sum(self.sizes.values()),
             "seconds": round(time.monotonic() - began, 3),
             "complete": self.complete,
+        }
+
+    def blocks_of_groups(self) -> dict[str, str]:
+        """Return each block's address and group, as columns. Groups are numbered as in `look`."""
+        addresses = sorted(self.taken)
+        groups = [self.order[self.taken[at]] for at in addresses]
+        return {
+            "addresses": as_text(array("Q", addresses).tobytes()),
+            "holders": as_text(array("I", groups).tobytes()),
         }
 
     # --- the objects ------------------------------------------------------------------------------
@@ -244,12 +258,14 @@ class Holders:
 
     def take(self, key: Key, blocks: Iterable[int]) -> int:
         """Give blocks that have no holder yet to a group. Return their bytes."""
-        taken = [self.left.pop(at) for at in blocks if at in self.left]
+        taken = {at: self.left.pop(at) for at in blocks if at in self.left}
+        size = sum(taken.values())
         if taken:
             group = self.groups[key]
-            group.bytes += sum(taken)
+            group.bytes += size
             group.count += len(taken)
-        return sum(taken)
+            self.taken.update(dict.fromkeys(taken, key))
+        return size
 
     def owned(self) -> None:
         """Take what models and optimizers hold."""
@@ -333,6 +349,13 @@ class Holders:
             if key.kind == "unknown":
                 self.take(key, self.blocks[at])
         self.take(Key("unknown", ""), list(self.left))
+
+
+def stored(torch: Any, kind: str, segments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
+    with nothing_collected():
+        holders = Holders(torch, kind, sizes_of(segments))
+        return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
 
 
 @contextlib.contextmanager

@@ -17,6 +17,9 @@ LONGEST_KEY = 40
 # The dicts in which torch.nn.Module holds what its attributes show.
 OF_MODULES = ("_modules", "_parameters", "_buffers")
 
+# Python deletes the variable when the program's main file has run.
+MAIN = own(sys.modules["__main__"], "__file__")
+
 SUSPENDED = {
     types.GeneratorType: "gi_frame",
     types.CoroutineType: "cr_frame",
@@ -232,4 +235,6 @@ def frame_place(frame: types.FrameType) -> Place:
 
 def module_place(module: types.ModuleType) -> Place:
     file = own(module, "__file__")
+    if file is None and module.__name__ == "__main__":
+        file = MAIN
     return Place("", file if type(file) is str else module.__name__, 0)

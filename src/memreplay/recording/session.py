@@ -32,7 +32,7 @@ from memreplay.recording.facts import (
     statistics_of,
 )
 from memreplay.recording.guarding import Guard, from_a_signal
-from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
+from memreplay.recording.holders import Holders, nothing_collected, stored
 from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
@@ -54,6 +54,7 @@ from memreplay.recording.writing import (
     write_anywhere,
 )
 
+LOOKING = "finding who holds memory"
 DEVICES = ("cuda", "xpu")
 WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
 
@@ -418,7 +419,10 @@ class Session:
             counted = statistics_of(self.devices)
             take = self.devices.memory._snapshot if ring is None else ring.snapshot
             found: dict[str, Any] = take()
-            held = self.held(found["segments"], TOP, SECONDS) if self.holders else {}
+            held: dict[str, Any] = {}
+            if self.holders:
+                segments = found["segments"]
+                held = self.guard.run(LOOKING, stored, self.torch, self.kind, segments) or {}
         traces = found["device_traces"]
         carried = None if ring is None else ring.cut(found)
         kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
@@ -450,14 +454,13 @@ class Session:
 
     def who_holds(self, top: int, seconds: float) -> dict[str, Any]:
         """Return who keeps the memory alive that is in use now."""
-        with nothing_collected():
-            return self.held(self.devices.memory._snapshot()["segments"], top, seconds)
 
-    def held(self, segments: list[dict[str, Any]], top: int, seconds: float) -> dict[str, Any]:
         def look() -> dict[str, Any]:
+            segments = self.devices.memory._snapshot()["segments"]
             return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
 
-        return self.guard.run("finding who holds memory", look) or {}
+        with nothing_collected():
+            return self.guard.run(LOOKING, look) or {}
 
     def facts(self) -> dict[str, Any]:
         found = run_facts(self.torch, self.devices, self.ranks)

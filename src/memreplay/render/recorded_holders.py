@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from memreplay.render.document import Block, Heading, Note, Place, Row, Style, Table
-from memreplay.render.units import count, counted, percent, size
-from memreplay.snapshot.recorded_holders import HeldBy, RecordedHolders
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from memreplay.render.document import Below, Block, Heading, Note, Place, Row, Style, Table
+from memreplay.render.units import count, counted, duration, percent, size
+from memreplay.snapshot.recorded_holders import LONGEST, HeldBy, Holder, LookedWhen, RecordedHolders
 from memreplay.texts import clean_short
 
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.holding import LiveHolder, LiveHolders
+
 SHOWN = 5
-_DIM: Style = "dim"
-NAME = 120  # maximum length of a name, in characters
-_WORDS = {
-    "parameters": "parameters of {name}",
-    "gradients": "gradients of {name}",
-    "optimizer state": "state of {name}",
+MUCH = 0.2  # share of a group's bytes
+NOT_RECORDED = (
+    "the file doesn't say which objects held this memory; record with memreplay record --holders"
+)
+_INCOMPLETE = Note("the recorder stopped looking after a while, so some holders weren't found")
+_WHEN: dict[LookedWhen, str] = {
+    "end": "when this was written",
+    "oom": "when memory first ran out",
 }
+_DIM: Style = "dim"
 
 
 def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Block]:
@@ -27,36 +38,82 @@ def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Blo
         left = found.total_bytes - sum(one.bytes for one in found.groups[:shown])
         cells = (size(left), percent(left / found.total_bytes), "", counted(rest, "more holder"))
         rows.append(Row(cells, style="dim"))
-    titles = ("bytes", "share", "count", "held by")
     blocks: list[Block] = [
-        Heading((f"{size(found.total_bytes)} in use when this was written", "by holder")),
-        Table(titles, ("right", "right", "right", "left"), tuple(rows)),
+        Heading((f"{size(found.total_bytes)} in use {_WHEN[found.when]}", "by holder")),
+        _holders_table(rows),
     ]
-    if not found.complete:
-        blocks.append(Note("the recorder stopped looking after a while: more may be known"))
-    return blocks
+    return blocks if found.complete else [*blocks, _INCOMPLETE]
+
+
+def live_holder_blocks(found: LiveHolders | None, whole: int) -> list[Block]:
+    """Return a table of who held `whole` bytes, and when the recorder looked."""
+    if found is None:
+        return [Note(NOT_RECORDED)]
+    if not whole:
+        return []
+    rows = [
+        Row((size(one.bytes), percent(one.bytes / whole), count(one.count), place_of(one)))
+        for one in found.groups
+    ]
+    for n_bytes, number, words in (
+        (found.other_bytes, "", counted(found.other_groups, "more holder")),
+        (found.freed_bytes, count(found.freed_count), "freed before the recorder looked"),
+        (
+            found.allocated_after_bytes,
+            count(found.allocated_after_count),
+            "allocated after the recorder looked",
+        ),
+        (found.unknown_bytes, "", "not recorded"),
+    ):
+        if n_bytes:
+            rows.append(Row((size(n_bytes), percent(n_bytes / whole), number, words), style="dim"))
+    blocks: list[Block] = [_holders_table(rows)]
+    if found.after_events:
+        blocks.append(Note(_when(found)))
+    return blocks if found.complete else [*blocks, _INCOMPLETE]
+
+
+def _when(found: LiveHolders) -> str:
+    """Return when the recorder looked, relative to another moment."""
+    after = counted(abs(found.after_events), "event")
+    if found.after_us:
+        after += f" and {duration(abs(found.after_us))}"
+    after += " later" if found.after_events > 0 else " earlier"
+    return (
+        f"the recorder looked {after}, {_WHEN[found.when]}; at the moment shown here, another"
+        " object may have held this memory"
+    )
+
+
+def held_by_lines(holders: Sequence[LiveHolder], whole: int) -> Below:
+    """Return a line for each object that holds much of a group's `whole` bytes."""
+    return tuple(
+        (replace(place_of(one), function=f"held by {one.words}"), _DIM)
+        for one in holders
+        if one.bytes >= MUCH * whole
+    )
+
+
+def place_of(one: Holder) -> Place:
+    """Return a holder and its place in the code."""
+    return Place(one.words, one.file, one.line)
+
+
+def _holders_table(rows: Sequence[Row]) -> Table:
+    titles = ("bytes", "share", "count", "held by")
+    return Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))
 
 
 def _row(one: HeldBy, total: int) -> Row:
-    name = clean_short(one.name, NAME)
     details: list[str] = []
     if one.kind == "cycle":
-        words = f"reference cycle of {name}" if name else "reference cycle"
         details.append("gc.collect() would free it")
-    elif one.kind == "unknown":
-        words = f"C++ code, through {name}" if name else "C++ code, or not found"
-    else:
-        words = _WORDS.get(one.kind, "{name}").format(name=name)
-        if one.type_name and one.type_name != "Tensor":
-            words += f" ({clean_short(one.type_name, NAME)})"
-        if one.function:
-            words += f" in {clean_short(one.function, NAME)}()"
     if one.autograd_bytes:
-        nodes = ", ".join(clean_short(node, NAME) for node in one.nodes)
+        nodes = ", ".join(clean_short(node, LONGEST) for node in one.nodes)
         details.append(f"{size(one.autograd_bytes)} saved for a backward pass: {nodes}")
     if one.small_views:
         views = "a small view keeps" if one.small_views == 1 else "small views keep"
         details.append(f"{views} the whole allocation")
     below = tuple((Place(detail), _DIM) for detail in details)
-    held = Place(words, one.file, one.line)
-    return Row((size(one.bytes), percent(one.bytes / total), count(one.count), held), below)
+    numbers = (size(one.bytes), percent(one.bytes / total), count(one.count))
+    return Row((*numbers, place_of(one)), below)

@@ -56,9 +56,9 @@ class Recorded:
         # There can't be many more kinds than there are allocations and carried-over blocks.
         most = sum(events.values()) + blocks + SPARE
         before = _dict(noted.get("before"))
-        addresses = _unpacked(before.get("addresses"), most, "Q")
-        of_addresses = _unpacked(before.get("kinds"), most, "I")
-        kinds = _unpacked(noted.get("kinds"), most * 3, "I")
+        addresses = unpacked(before.get("addresses"), most, "Q")
+        of_addresses = unpacked(before.get("kinds"), most, "I")
+        kinds = unpacked(noted.get("kinds"), most * 3, "I")
         if len(kinds) % 3 or len(of_addresses) != len(addresses):
             raise FlawError("its columns have different lengths")
         self.kinds = kinds[::3], kinds[1::3], kinds[2::3]
@@ -75,7 +75,7 @@ class Recorded:
                 if count:
                     raise FlawError(f"it has no notes on device {device}")
                 continue
-            column = _unpacked(columns[device], count, "I")
+            column = unpacked(columns[device], count, "I")
             if len(column) != count:
                 raise FlawError(
                     f"it has notes on {len(column):,} events of device {device}, which has"
@@ -168,7 +168,7 @@ def _texts(found: object) -> list[str]:
     return found
 
 
-def _unpacked(found: object, most: int, fmt: Literal["I", "Q"]) -> Vector:
+def unpacked(found: object, most: int, fmt: Literal["I", "Q"]) -> Vector:
     """Unpack a column of at most `most` numbers. The limit is needed because unpacked data may be
     far larger than its text.
     """

@@ -16,7 +16,8 @@ from tests.truth.held import programs
 
 def main(out: str) -> None:
     found = {}
-    with memreplay.record(Path(out).with_suffix(".pickle"), overwrite=True) as recorder:
+    path = Path(out).with_suffix(".pickle")
+    with memreplay.record(path, holders=True, overwrite=True) as recorder:
         torch.zeros(1, device="cuda")
         for name, program in programs.PROGRAMS.items():
             gc.collect()
@@ -25,6 +26,9 @@ def main(out: str) -> None:
             found[name] = program(partial(recorder.holders, seconds=60))
             found[name]["before"] = before
             gc.enable()
+        kept = programs.leaking()
+        recorder.dump(path.with_name("dumped.pickle"))
+        del kept
     Path(out).write_text(json.dumps(found))
 
 

@@ -48,6 +48,14 @@ class Cache:
         self.layers: dict[str, list[torch.Tensor]] = {"keys": [], "values": []}
 
 
+def leaking() -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
+    """Return objects that hold memory, after some that don't any longer."""
+    _ = [empty(1) for _ in range(3)]
+    net = model()
+    losses = [net(batch()).square().mean() for _ in range(3)]
+    return losses, {"first": empty(2), "second": empty(3)}
+
+
 # ---- leaks ---------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.groups.ways import WAYS
+from memreplay.analysis.groups.ways.blocks import ByHolder
 from memreplay.analysis.groups.ways.categories import ByCategory
 from memreplay.engine.query import _groups
 
@@ -37,6 +38,13 @@ class Dimensions:
         """The `Way` for categories, which also knows the categories that include guesses."""
         way = self.way(ByCategory.name)
         assert isinstance(way, ByCategory)
+        return way
+
+    @property
+    def holder(self) -> ByHolder:
+        """The `Way` for holders, which also knows whether they were noted."""
+        way = self.way(ByHolder.name)
+        assert isinstance(way, ByHolder)
         return way
 
     def keys(self, usage: Usage, by: str) -> Keys:

@@ -17,6 +17,7 @@ from memreplay.snapshot.model import By, Group, Part
 
 if TYPE_CHECKING:
     from memreplay.analysis.code.native import FramesKept
+    from memreplay.analysis.groups.holding import LiveHolders
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -98,6 +99,12 @@ class Grouper:
             pools=parts if self.by == "pool" else UNSET,
             streams=parts if self.by == "stream" else UNSET,
         )
+
+    def held_by(self, usage: Usage, event: int, top: int) -> LiveHolders | None:
+        """Return which Python objects kept the live set alive; None if the file doesn't say."""
+        from memreplay.analysis.groups.holding import live_holders  # imported late: rarely used
+
+        return live_holders(self, usage, event, top)
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """Return a group for each pool or stream that holds anything."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.holding import HoldersOfGroups
 from memreplay.analysis.leaks.records import DeviceLeaks, GrownGroup, RunsOut
 from memreplay.analysis.leaks.stackless import (
     INSIDE,
@@ -356,6 +357,8 @@ class _Search:
 
     def _grown(self, rows: Rows, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
+        keys = self.stackless or self.grouper.keys(self.usage)
+        held = HoldersOfGroups(self.grouper, self.usage, keys)
         for row in rows:
             name, rate, stayed, start, warm, end, since, rises, until, stopped, *old = row
             old_bytes, old_count, error, odds, gained, made_up, replaced = old
@@ -378,6 +381,7 @@ class _Search:
                     old_bytes=old_bytes,
                     made_up_bytes_per_step=made_up,
                     replaced=replaced,
+                    holders=held.of(name),
                     label=group.label,
                     user=group.user,
                     libraries=group.libraries,

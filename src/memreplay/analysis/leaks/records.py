@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from memreplay.analysis.groups.holding import LiveHolder
 from memreplay.analysis.steps.records import StepSource
 from memreplay.snapshot.model import Coded, Exactness, MeasureName, OfBackend
 from memreplay.snapshot.record import Record
@@ -70,6 +71,10 @@ class GrownGroup(Coded, frozen=True):
     replaced: bool
     """Whether each allocation replaces a smaller previous one, as with `total = torch.cat([total,
     new])`."""
+    holders: tuple[LiveHolder, ...] = ()
+    """The Python objects that kept most of the group's allocations alive at the end of the
+    recording; only with notes from `memreplay record --holders`.
+    """
 
 
 class RunsOut(Record, frozen=True, kw_only=True):

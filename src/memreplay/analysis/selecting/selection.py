@@ -119,6 +119,18 @@ WithRules = Annotated[
 """Whether a report also shows what each category rule matched."""
 
 
+WithHolders = Annotated[
+    bool,
+    Opt(
+        "Also show which Python objects kept this memory alive. The file needs the notes of"
+        " memreplay record --holders.",
+        flag="--holders",
+        brief="Show which Python objects kept this memory alive.",
+    ),
+]
+"""Whether a report also shows who held a live set."""
+
+
 ONLY = Shared("--only", "Use only allocations that match every KEY given")
 """Conditions on allocations other than their stacks."""
 

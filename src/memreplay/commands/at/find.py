@@ -16,7 +16,7 @@ from memreplay.analysis.moments.records import DeviceAnnotations
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.parsing import parsed_when
-from memreplay.analysis.selecting.selection import Selection, WithRules
+from memreplay.analysis.selecting.selection import Selection, WithHolders, WithRules
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
 from memreplay.commands.at.result import (
@@ -60,6 +60,7 @@ class AtOptions(TreeOptions, frozen=True):
         ),
     ] = False
     caught: WithRules = False
+    holders: WithHolders = False
 
 
 @takes(selection=Selection, options=AtOptions)
@@ -73,8 +74,9 @@ def at_report(
 
     Each `when` is a When or text: "peak:2", "oom", "step:3", "1.5s", an event's number, an
     annotation's name, an address (docs/at.md). `tree` gives a call tree in place of groups,
-    `list` adds the single allocations, `caught` adds what each category rule matched, and
-    `annotations` adds the usage at `top` annotations. With `fold`, stacks that differ only in
+    `list` adds the single allocations, `caught` adds what each category rule matched, `holders`
+    adds which Python objects kept the memory alive, and `annotations` adds the usage at `top`
+    annotations. With `fold`, stacks that differ only in
     plumbing frames are merged. A device without the moment is left out, and `missing` says why.
     Raises UsageError if no device has it, and for `list` with reserved memory, which has no
     allocations.
@@ -176,6 +178,7 @@ def _device_at(held: _Held, top: int, options: AtOptions) -> DeviceAt:
         stacks=stacks,
         allocation=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
         caught=UNSET if rules is None else rules.of(usage, event, top),
+        held_by=grouper.held_by(usage, event, top) if options.holders else UNSET,
         tree=call_tree(usage, event, grouper, options) if options.tree else UNSET,
     )
 

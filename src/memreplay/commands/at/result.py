@@ -25,6 +25,7 @@ from memreplay.snapshot.model import (
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
+    from memreplay.analysis.groups.holding import LiveHolders
     from memreplay.analysis.groups.tree import CallTree
 
 
@@ -128,6 +129,8 @@ class DeviceAt(OfBackend, Parted, frozen=True, kw_only=True):
     tree: CallTree | UnsetType = UNSET
     caught: RulesCaught | UnsetType = UNSET
     """With `--rules`: what each category rule matched."""
+    held_by: LiveHolders | UnsetType | None = UNSET
+    """With `--holders`: who held the live set; null if the file doesn't say."""
 
 
 class AtReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):

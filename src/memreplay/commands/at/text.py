@@ -117,6 +117,10 @@ def _section(found: DeviceAt, report: AtReport, all_frames: bool) -> list[Block]
         blocks += tree_table(found.tree, found.live_bytes)
     if found.caught is not UNSET:
         blocks += caught_blocks(found.caught, found.live_bytes, all_frames=all_frames)
+    if found.held_by is not UNSET:
+        from memreplay.render.recorded_holders import live_holder_blocks  # imported late
+
+        blocks += live_holder_blocks(found.held_by, found.live_bytes)
     if found.allocations and found.stacks:
         blocks.append(_allocations_table(found, found.allocations, found.stacks, all_frames))
     return [*blocks, *notes_of(found)]

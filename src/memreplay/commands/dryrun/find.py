@@ -23,6 +23,7 @@ from memreplay.commands.dryrun.result import (
 from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
 from memreplay.commands.oom.find import OomOptions, oom_report
 from memreplay.commands.peak.find import peak_report
+from memreplay.snapshot.recorded_holders import RecordedHolders, largest_holders
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def dryrun_report(
     shown = _shown(processes, outcome, raw)
     peaks: tuple[DevicePeak, ...] = ()
     ooms: tuple[DeviceOoms, ...] = ()
+    held_by: RecordedHolders | None = None
     if shown is not None:
         with open_snapshot(raw.get(shown, shown)) as snap:
             busy = {one.device for each in processes if each.file == shown for one in each.devices}
@@ -76,6 +78,7 @@ def dryrun_report(
             )
             if outcome == "out_of_memory":
                 ooms = _ooms(snap, selection)
+            held_by = largest_holders(snap)
     reads, workspaces, unanswered = reads_of(ended), workspaces_of(ended), unanswered_of(ended)
     estimates = estimating.found()
     lost = any(one.lost for one in processes)
@@ -125,6 +128,7 @@ def dryrun_report(
         shown=shown,
         peaks=peaks,
         ooms=ooms,
+        held_by=held_by,
     )
 
 

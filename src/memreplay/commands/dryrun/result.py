@@ -10,6 +10,7 @@ from memreplay.commands.oom.result import DeviceOoms
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.render.document import Answer, Document
 from memreplay.snapshot.record import Record
+from memreplay.snapshot.recorded_holders import RecordedHolders
 
 Outcome = Literal["ended", "out_of_memory", "failed", "killed", "timed_out", "interrupted"]
 EstimateName = Literal[
@@ -254,6 +255,8 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     """The result of [memreplay oom](oom.md) for the snapshot `shown`, if the program ran out of
     memory.
     """
+    held_by: RecordedHolders | None = None
+    """The holders of the memory in the snapshot `shown`; null without `--holders`."""
     replaced: bool = False
     """Whether an earlier snapshot was replaced."""
     stopped_by: int = 0

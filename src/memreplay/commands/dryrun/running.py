@@ -232,6 +232,7 @@ def setup_of(asked: DryrunOptions) -> Setup:
         stacks=asked.stacks,
         max_entries=asked.max_entries,
         source=asked.source,
+        holders=asked.holders,
         workspaces=None if asked.workspaces is None else read_measured(asked.workspaces),
         routing=asked.routing,
         timeout=asked.timeout,

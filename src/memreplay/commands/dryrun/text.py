@@ -115,8 +115,13 @@ def dryrun_document(report: DryrunReport) -> Document:
 
         return (*blocks, *oom_document(_as_oom(report, report.shown)))
     from memreplay.commands.peak.text import peak_document
+    from memreplay.render.recorded_holders import holder_blocks
 
-    return (*blocks, *peak_document(_as_peak(report, report.shown)))
+    return (
+        *blocks,
+        *peak_document(_as_peak(report, report.shown)),
+        *holder_blocks(report.held_by),
+    )
 
 
 def _as_peak(report: DryrunReport, file: str) -> PeakReport:
@@ -129,6 +134,7 @@ def _as_oom(report: DryrunReport, file: str) -> OomReport:
         by="stack",
         truncated=False,
         devices=report.ooms,
+        held_by=report.held_by,
         chosen=max((one.number for device in report.ooms for one in device.ooms), default=1),
     )
 

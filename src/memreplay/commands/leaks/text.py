@@ -25,6 +25,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import filter_pairs
 from memreplay.render.holders import coded_row, distinguish_rows
 from memreplay.render.reasons import notes_of
+from memreplay.render.recorded_holders import held_by_lines
 from memreplay.render.trust import trust_label
 from memreplay.render.units import count, counted, duration, signed_size, size
 from memreplay.snapshot.model import By
@@ -269,7 +270,10 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport, all_frames: bool) -> 
         )
         for one in device.leaks
     ]
-    rows = distinguish_rows(rows, device.leaks)
+    rows = [
+        replace(row, below=(*row.below, *held_by_lines(one.holders, one.end_bytes)))
+        for row, one in zip(distinguish_rows(rows, device.leaks), device.leaks, strict=True)
+    ]
     more = device.leaks_total - len(device.leaks)
     if more:
         rate = device.leak_bytes_per_step - sum(one.bytes_per_step for one in device.leaks)

@@ -39,7 +39,7 @@ from memreplay.errors import UsageError
 from memreplay.render.units import size
 from memreplay.snapshot.record import inlined
 from memreplay.snapshot.recorded_allocator import segment_bytes
-from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_holders import largest_holders
 from memreplay.snapshot.recorded_memory import card_samples, card_uses
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def oom_report(snap: Snapshot, selection: Selection, options: OomOptions) -> Oom
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
         devices=devices,
-        held_by=recorded_holders(snap),
+        held_by=largest_holders(snap),
         card_memory=card_uses(snap, _chosen_times(devices, number)),
         chosen=number,
     )

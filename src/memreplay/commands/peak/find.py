@@ -12,7 +12,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
-from memreplay.analysis.selecting.selection import OUTPUT, Selection, WithRules
+from memreplay.analysis.selecting.selection import OUTPUT, Selection, WithHolders, WithRules
 from memreplay.analysis.steps.records import StepAt
 from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import verdict
@@ -39,6 +39,7 @@ class PeakOptions(TreeOptions, frozen=True):
         ),
     ] = 0
     caught: WithRules = False
+    holders: WithHolders = False
 
 
 @takes(selection=Selection, options=PeakOptions)
@@ -47,7 +48,8 @@ def peak_report(snap: Snapshot, selection: Selection, options: PeakOptions) -> P
 
     `by` defaults to "stack" ("pool" for reserved memory). `top` limits the number of groups per
     device (0: all). `peaks` is the number of separate maxima. `tree` gives a call tree in place of
-    groups, and `caught` adds what each category rule matched. With `pool` or `stream`, only memory
+    groups, `caught` adds what each category rule matched, and `holders` which Python objects kept
+    the memory alive. With `pool` or `stream`, only memory
     of that pool or stream counts, and devices without it are left out. With `strict`, all of a
     device's checks are made, as for a summary. With `fold`, stacks that differ only in plumbing
     frames are merged. Raises UsageError for an unknown device, pool or stream.
@@ -108,6 +110,9 @@ def device_peak(
         peaks=usage.peaks(options.peaks) if options.peaks else (),
         tree=call_tree(usage, point.event_index, grouper, options) if options.tree else UNSET,
         caught=UNSET if rules is None else rules.of(usage, point.event_index, selection.top),
+        held_by=grouper.held_by(usage, point.event_index, selection.top)
+        if options.holders
+        else UNSET,
         annotations=annotations,
     )
 

@@ -23,6 +23,7 @@ from memreplay.snapshot.model import (
 )
 
 if TYPE_CHECKING:
+    from memreplay.analysis.groups.holding import LiveHolders
     from memreplay.analysis.groups.tree import CallTree
 
 
@@ -76,6 +77,8 @@ class DevicePeak(OfBackend, Parted, frozen=True, kw_only=True):
     tree: CallTree | UnsetType = UNSET
     caught: RulesCaught | UnsetType = UNSET
     """With `--rules`: the live allocations that each category rule matched."""
+    held_by: LiveHolders | UnsetType | None = UNSET
+    """With `--holders`: who held the live set; null if the file doesn't say."""
     annotations: tuple[str, ...] = ()
     """The annotations open at the peak, outermost first."""
 

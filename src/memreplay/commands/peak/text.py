@@ -70,6 +70,10 @@ def _section(peak: DevicePeak, report: PeakReport, all_frames: bool) -> list[Blo
         from memreplay.render.caught import caught_blocks  # imported late: rarely used
 
         blocks += caught_blocks(peak.caught, peak.peak_bytes, all_frames=all_frames)
+    if peak.held_by is not UNSET:
+        from memreplay.render.recorded_holders import live_holder_blocks  # imported late
+
+        blocks += live_holder_blocks(peak.held_by, peak.peak_bytes)
     said = frozenset(("no_events",))
     blocks += notes_of(peak, said=said)
     return blocks

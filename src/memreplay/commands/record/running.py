@@ -33,14 +33,6 @@ ROTATE = Shared("--rotate", "With --continuous: when to write files, and how man
 class RecordOptions(RecordingOptions, frozen=True):
     """Options for what to record, and where to write."""
 
-    holders: Annotated[
-        bool,
-        Opt(
-            "Store which Python objects keep the memory alive: variables, modules, autograd graphs."
-            " Takes up to two seconds per snapshot.",
-            brief="Store which Python objects keep the memory alive.",
-        ),
-    ] = False
     every: Annotated[
         int | None,
         Opt(

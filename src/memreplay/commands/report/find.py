@@ -28,7 +28,7 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.declared import Options
 from memreplay.errors import MemreplayError
 from memreplay.snapshot.recorded_allocator import unused_bytes
-from memreplay.snapshot.recorded_holders import recorded_holders
+from memreplay.snapshot.recorded_holders import largest_holders
 from memreplay.snapshot.recorded_memory import card_uses, host_use
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         file=snap.file,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        held_by=recorded_holders(snap),
+        held_by=largest_holders(snap),
         card_memory=card_uses(snap, _oom_times(oom)),
         host_memory=host_use(snap),
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),

@@ -8,7 +8,7 @@ from memreplay.declared import Opt, Options
 
 
 class RecordingOptions(Options, frozen=True):
-    """Options for which frames to record, how many events, and whether to include source lines."""
+    """Options for which frames to record, how many events, and what else to store."""
 
     stacks: Annotated[
         Literal["auto", "python", "all"],
@@ -29,5 +29,13 @@ class RecordingOptions(Options, frozen=True):
             "Store your source lines that appear in stacks in the snapshot, so that reports can"
             " show them. Anyone with the file can read them.",
             brief="Store your source lines in the snapshot.",
+        ),
+    ] = False
+    holders: Annotated[
+        bool,
+        Opt(
+            "Store which Python objects keep the memory alive: variables, modules, autograd graphs."
+            " Takes up to two seconds per snapshot.",
+            brief="Store which Python objects keep the memory alive.",
         ),
     ] = False

@@ -13,8 +13,9 @@ from memreplay.render.units import count, counted, duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memreplay.analysis.groups.dimensions import Dimensions
     from memreplay.analysis.groups.grouping import Grouper
-    from memreplay.snapshot.model import Group
+    from memreplay.snapshot.model import By, Group
     from memreplay.snapshot.replay import Usage
 
 Pairs = list[tuple[str, str]]
@@ -60,13 +61,25 @@ class Allocations:
 
     def category(self, index: int, *, carried: bool) -> str:
         """Return the category (as for `--by category`), and whether it was recorded or guessed."""
-        dimensions = self.categories().dimensions
-        keys = dimensions.keys(self.usage, "category")
+        label = self._label("category", self.categories().dimensions, index, carried=carried)
+        return f"{label} ({categories_source(self.grouper.snap)})"
+
+    def _label(self, by: By, dimensions: Dimensions, index: int, *, carried: bool) -> str:
+        """Return the label of the allocation's group by one key."""
+        keys = dimensions.keys(self.usage, by)
         row, none = array("q", [index]), array("q")
         events, blocks = keys.numbers(*((none, row) if carried else (row, none)))
         (group,) = memoryview(blocks if carried else events)
-        label = dimensions.label(self.usage, "category", memoryview(keys.names())[group])
-        return f"{label.text} ({categories_source(self.grouper.snap)})"
+        return dimensions.label(self.usage, by, memoryview(keys.names())[group]).text
+
+    def holder(self, index: int, *, carried: bool) -> str:
+        """Return which object held the allocation when the recorder looked; empty if that wasn't
+        recorded.
+        """
+        dimensions = self.grouper.dimensions
+        if dimensions.holder.is_uninformative(self.replay):
+            return ""
+        return self._label("holder", dimensions, index, carried=carried)
 
     def pairs(self, index: int, end: int, *, carried: bool) -> Pairs:
         """Return when the allocation was made and freed, and its details.
@@ -88,4 +101,6 @@ class Allocations:
             pool = self._of("pool", index)
             if pool != _core.ABSENT_ID and (known := self.replay.pool_of(pool)) is not None:
                 pairs.append(("pool", pool_label(known)))
+        if held_by := self.holder(index, carried=carried):
+            pairs.append(("held by", held_by))
         return pairs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.groups.holding import HoldersOfGroups
 from memreplay.explore.rows.row import (
     FIRST_ROWS,
     MORE,
@@ -16,6 +17,7 @@ from memreplay.explore.rows.row import (
     named_shown,
 )
 from memreplay.render.units import count, counted, percent, size
+from memreplay.snapshot.once import once
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
@@ -73,9 +75,21 @@ class GroupRows:
         if at == len(self.found):
             return Shown("the rest", ())
         group = self.group(at)
+        name = self.found[at][0]
         pairs = (
             ("held", f"{size(group.bytes)} ({count(group.bytes)} bytes)"),
             ("share", percent(group.share)),
             ("blocks", count(group.count)),
+            *(
+                ("held by", f"{size(one.bytes)}: {one.label}")
+                for one in self.holders.of(name)
+                if self.grouper.by != "holder"
+            ),
         )
         return named_shown(group, pairs, self.grouper.by)
+
+    @once
+    def holders(self) -> HoldersOfGroups:
+        """The Python objects that held each group, if recorded."""
+        keys = self.grouper.keys(self.usage)
+        return HoldersOfGroups(self.grouper, self.usage, keys, self.event)

@@ -27,6 +27,9 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) ->
     steps = own.pop("steps", None)
     by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}
     places = range(1 + max(by_device, default=-1))
+    holders = own.pop("holders", None)
+    if isinstance(holders, dict) and (moved := _holders(holders, by_device, places)):
+        own["holders"] = moved
     if snap.recorded is not None and isinstance(noted, dict):
         own["allocations"] = {
             **noted,
@@ -64,6 +67,20 @@ def _allocations(
         addresses.append(carried[before])
         of_addresses.append(of_carried[before])
     return recorded.renoted(columns, joined(addresses, "Q"), joined(of_addresses, "I"))
+
+
+def _holders(
+    holders: dict[str, object], by_device: dict[int, Excerpt], places: range
+) -> dict[str, object] | None:
+    """Return the holders of memory; None if the slice doesn't have the moment of the look."""
+    events = holders.get("events")
+    if events is None:  # at the end
+        whole = all(one.holding.replay.reaches_end for one in by_device.values())
+        return holders if whole else None
+    if not isinstance(events, list) or len(events) < len(places):
+        return None
+    moved = [_steps([events[at]], by_device[at]) if at in by_device else [0] for at in places]
+    return {**holders, "events": [at for (at,) in moved]} if all(moved) else None
 
 
 def _steps(steps: object, excerpt: Excerpt) -> list[int]:

@@ -8,6 +8,7 @@ MEMREPLAY_DRYRUN_CARD    the library with the fake card
 MEMREPLAY_DRYRUN_MORE    the library with the stub functions, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
 MEMREPLAY_DRYRUN_SOURCE  1 to keep source lines
+MEMREPLAY_DRYRUN_HOLDERS 1 to look who holds memory, when it first runs out or else at the end
 MEMREPLAY_DRYRUN_ROUTING "same" if all rows choose the same by unknown values
 
 The environment is read on import, because a program may change it later.
@@ -56,9 +57,11 @@ class Recording:
         self.of = 0  # process id
         self.reads: Reads | None = None
         self.noting: Any = None
+        self.held: dict[str, Any] = {}  # holders of memory when it first ran out
         self.guard: Any = beside("guarding", RECORDING).Guard(torch)
         self.entries = sys.maxsize  # number of events that are kept; 0 if unknown
         self.counted: list[dict[str, Any]] = []  # counters at the start of the recording
+        self.look: Any = None  # finds who holds memory
         self.values: Any = None  # computes small values
         self.no_values = (
             "this isn't a dry run's process"  # why they aren't computed; "" if they are
@@ -288,10 +291,44 @@ class Recording:
             self.noting = Noting(
                 self.torch, "cuda", keep=int(keep) if keep else None, guard=self.guard
             )
+            if "MEMREPLAY_DRYRUN_HOLDERS" in TOLD:
+                from memreplay.recording.holders import stored
+
+                self.look = stored
+                attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
+                if attach is not None:  # since PyTorch 2.1
+                    attach(self.ran_out)
         except Exception:
             self.noting = None
         finally:
             sys.path.remove(PACKAGE)
+
+    def ran_out(self, *_: object) -> None:
+        """Find who holds the memory, when it first runs out."""
+        if not self.held and self.of == os.getpid():
+            self.held = {"when": "oom"}  # only once, even if it fails
+            self.held.update(self.guard.run("finding who holds memory", self.holders_now) or {})
+
+    def holders_now(self) -> dict[str, Any]:
+        snapshot = self.torch.cuda.memory._snapshot()
+        found = self.look(self.torch, "cuda", snapshot["segments"])
+        return {**found, "events": [len(trace) for trace in snapshot["device_traces"]]}
+
+    def holders_of(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """Return who held the memory when it first ran out, or else who holds it now."""
+        if self.look is None:
+            return {}
+        if not self.held:
+            segments = snapshot["segments"]
+            found: dict[str, Any] = self.guard.run(
+                "finding who holds memory",
+                lambda: self.look(self.torch, "cuda", segments),
+                otherwise={},
+            )
+            return found
+        if any(len(trace) >= self.entries for trace in snapshot["device_traces"]):
+            self.held.pop("blocks", None)  # the ring lost events, so these can't be counted
+        return self.held
 
     def write(self) -> None:
         """Write the snapshot, then the facts. Either one is useless without the other."""
@@ -347,6 +384,9 @@ class Recording:
                 lines = self.guard.run("reading lines of source code", self.lines, snapshot)
                 if self.noting is not None:
                     noted = self.noting.found(snapshot["device_traces"], sure)
+                held = self.holders_of(snapshot)
+                if "groups" in held:
+                    noted["holders"] = held
                 if lines:
                     noted["source_lines"] = lines
                 snapshot["memreplay"] = {**run, **self.kept(snapshot, counted), **noted}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,8 @@ from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.result import LeaksReport
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.render.plain import render_plain
+from tests import build, oracle
+from tests.holding import held, with_holders
 
 GIB = 1 << 30
 
@@ -48,6 +51,33 @@ def test_leak_is_a_row() -> None:
     assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
     assert "2 more stacks (--json --top 0)" in text(report())
     assert "note: give --total-memory 80GiB" in text(report())
+
+
+def test_holders_of_a_leak_are_below_it() -> None:
+    made = pickle.loads(leaky.snapshot_bytes(leaky.Options(steps=30, leak_bytes=64 << 10)))
+    leaking = [
+        one.addr
+        for one in oracle.replay(made, 0).lifetimes
+        if one.free_index is None and any(line == 54 for _, _, line in one.frames)
+    ]
+    assert len(leaking) == 30
+    groups = held("losses[…]"), held("kept", line=13), held("last", line=14)
+    of_blocks = dict.fromkeys(leaking, 0) | dict.fromkeys(leaking[:9], 1) | {leaking[-1]: 2}
+    found = leaks_report(mr.open(build.dump(with_holders(made, groups, of_blocks))))
+    (leak,) = found.devices[0].leaks
+    assert [(one.name, one.count) for one in leak.holders] == [
+        ("losses[…]", 20),
+        ("kept", 9),
+        ("last", 1),
+    ]
+    for width in (80, 160):
+        lines = text(found, width).splitlines()
+        at = next(i for i, line in enumerate(lines) if "train.py:54" in line)
+        below = " ".join(lines[at + 1 : at + 7])
+        assert "held by losses[…] (list) in train()" in below
+        assert "held by kept (list) in train()" in below
+        assert "last" not in below  # only a thirtieth
+    assert report().devices[0].leaks[0].holders == ()
 
 
 def test_memory_without_a_stack_is_not_called_a_stack() -> None:

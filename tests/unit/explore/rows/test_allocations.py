@@ -20,6 +20,7 @@ from tests import build, oracle
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.oracle_groups import Groups
+from tests.unit.analysis.groups.test_holding import two_lists
 from tests.unit.explore.files import FILES
 
 GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
@@ -130,3 +131,16 @@ def test_category_takes_less_time_than_a_key() -> None:
     for at in range(len(rows)):
         rows.shown(at)
     assert (time.perf_counter() - begin) / len(rows) < 0.03
+
+
+def test_details_say_who_holds_an_allocation() -> None:
+    explored = Explored(mr.open(build.dump(two_lists())))
+    rows = explored.rows(replace(explored.first_look(0), view="list"))
+    assert [dict(rows.shown(at).pairs)["held by"] for at in range(3)] == [
+        "(freed before the recorder looked)",
+        "losses[…] (list) in train() train.py:12",
+        "cache[…] (list) in serve() train.py:7",
+    ]
+    without = Explored(mr.open(GPT))
+    shown = without.rows(replace(without.first_look(0), view="list")).shown(0)
+    assert "held by" not in dict(shown.pairs)

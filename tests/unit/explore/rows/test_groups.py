@@ -9,6 +9,8 @@ from memreplay.explore.explored import Explored
 from memreplay.explore.rows.groups import GroupRows
 from memreplay.render.units import percent, size
 from memreplay.snapshot.model import When
+from tests import build
+from tests.unit.analysis.groups.test_holding import two_lists
 from tests.unit.explore.files import moments
 
 
@@ -30,3 +32,18 @@ def test_groups_match_at(explored: Explored) -> None:
                     assert line.cells[:2] == (size(group.bytes), percent(group.share))
                 if rows.rest:
                     assert rows.line(len(rows) - 1).cells[0] == size(found.rest_bytes)
+
+
+def test_details_say_who_holds_a_group() -> None:
+    explored = Explored(mr.open(build.dump(two_lists())))
+    look = replace(explored.first_look(0), view="groups", by="function")
+    rows = explored.rows(look)
+    pairs = [words for name, words in rows.shown(0).pairs if name == "held by"]
+    assert pairs == [
+        "3.0 MiB: losses[…] (list) in train() train.py:12",
+        "2.0 MiB: cache[…] (list) in serve() train.py:7",
+    ]
+    by_holder = explored.rows(replace(look, by="holder"))
+    assert by_holder.line(0).name == "(freed before the recorder looked)"
+    assert by_holder.line(1).name == "losses[…] (list) in train() train.py:12"
+    assert "held by" not in dict(by_holder.shown(1).pairs)

@@ -22,7 +22,9 @@ from memreplay.snapshot.model import Group, MeasureName
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import SNAPSHOTS
+from tests.holding import with_holders
 from tests.strategies import traces
+from tests.unit.analysis.groups.test_holding import GROUPS, of_blocks, two_lists
 from tests.unit.export.page.reading import Read
 
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
@@ -103,6 +105,28 @@ def test_groups_of_real_snapshots_match_those_of_at(path: Path) -> None:
         draw = random.Random(path.name)
         some = [draw.randrange(-1, replay.events) for _ in range(3)]
         check(snap, [replay.peak.event_index - replay.first_event, *some])
+
+
+@given(traces(max_devices=1), of_blocks(1), st.integers(-1, 30))
+def test_groups_by_holder_match_those_of_at(
+    snapshot: Any, noted: dict[int, int], event: int
+) -> None:
+    data = build.dump(with_holders(snapshot, GROUPS, noted))
+    for device in mr.open(data).devices:
+        snap = mr.open(data, device=device)
+        check(snap, [min(event, snap.replay(device).events - 1)])
+
+
+def test_holder_is_a_detail_of_an_allocation() -> None:
+    page = Read(mr.open(build.dump(two_lists())))
+    (groups,) = (one for one in page.data.devices[0].groups if one.way == "holder")
+    assert (groups.title, groups.detail) == ("held by", True)
+    assert [page.lines(groups)[one] for one in page.groups(page.data.devices[0], groups)] == [
+        ("losses[…] (list) in train() train.py:12",),
+        ("cache[…] (list) in serve() train.py:7",),
+        ("(freed before the recorder looked)",),
+        ("(holder not recorded)",),
+    ]
 
 
 def annotated() -> mr.Snapshot:

@@ -11,6 +11,7 @@ from typing import Any
 import memreplay as mr
 from memreplay.export.snapshots.cutting import cut
 from tests import build
+from tests.holding import held, with_holders
 from tests.unit.snapshot.test_recorded import simple, u4
 
 
@@ -34,6 +35,23 @@ def test_source_lines_follow_their_frames() -> None:
     assert own(sliced(whole, start=3))["source_lines"] == lines
     assert own(sliced(whole, strip="plumbing"))["source_lines"] == lines
     assert "source_lines" not in own(sliced(whole, strip="all"))
+
+
+def test_holders_are_of_the_end_of_the_recording() -> None:
+    whole = with_holders(simple(), (held("losses[…]"),), {0x1000: 0})
+    assert own(sliced(whole, start=3))["holders"] == whole["memreplay"]["holders"]
+    assert "holders" not in own(sliced(whole, stop=2))
+
+
+def test_moment_of_the_holders_moves_with_its_event() -> None:
+    whole = with_holders(simple(), (held("losses[…]"),), {0x1000: 0})
+    whole["memreplay"]["holders"]["events"] = [3]
+    assert own(sliced(whole))["holders"]["events"] == [3]
+    assert own(sliced(whole, stop=3))["holders"]["events"] == [3]
+    assert own(sliced(whole, start=3))["holders"]["events"] == [0]
+    assert "holders" not in own(sliced(whole, stop=2))
+    whole["memreplay"]["holders"]["events"] = "x"
+    assert "holders" not in own(sliced(whole))
 
 
 def test_kinds_and_modules_are_those_of_the_remaining_events() -> None:

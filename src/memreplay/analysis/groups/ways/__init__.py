@@ -5,7 +5,7 @@ it here.
 from __future__ import annotations
 
 from memreplay.analysis.groups.ways.base import Way
-from memreplay.analysis.groups.ways.blocks import ByPool, BySize, ByStream
+from memreplay.analysis.groups.ways.blocks import ByHolder, ByPool, BySize, ByStream
 from memreplay.analysis.groups.ways.categories import ByCategory, ByPhase
 from memreplay.analysis.groups.ways.code import (
     ByDirectory,
@@ -35,6 +35,7 @@ _ALL: tuple[type[Way], ...] = (
     ByStream,
     ByPool,
     BySize,
+    ByHolder,
 )
 WAYS: dict[str, type[Way]] = {way.name: way for way in _ALL}
 """All keys by name, in display order."""

@@ -1,4 +1,4 @@
-"""Group by properties of blocks: stream, pool or size."""
+"""Group by properties of blocks: stream, pool, size, or who held them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from memreplay.analysis.groups.ways.base import Way
+from memreplay._core import ABSENT_ID
+from memreplay.analysis.groups.ways.base import Known, Way
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures
 from memreplay.snapshot.model import By, Label, Part
 
 if TYPE_CHECKING:
     from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.recorded_holders import Holder, HoldersOfBlocks
     from memreplay.snapshot.replay import Replay, Usage
 
 NO_STREAM = "(stream not known)"
 NO_POOL = "(pool not known)"
+OTHERS = "(smaller holders)"
+FREED = "(freed before the recorder looked)"
+LATER = "(allocated after the recorder looked)"
+NOT_NOTED = "(holder not recorded)"
 NO_SIZE = 64  # the group number for size 0
 
 
@@ -119,3 +125,52 @@ class BySize(Way):
 
     def label(self, usage: Usage, name: int) -> Label:
         return Label(size_label(0 if name >= NO_SIZE else name + 1))
+
+
+class ByHolder(Way):
+    """Group by the Python object that kept an allocation alive when the snapshot was written.
+
+    Allocations without a free are matched by address, because only they exist at that moment.
+    """
+
+    name = "holder"
+    help = "were [kept alive by the same Python object](holders.md) when the snapshot was written"
+    title = "held by"
+    of_stacks = False
+    nothing = Way.nothing | {NOT_NOTED}
+    detail = True
+    freed = ABSENT_ID - 1  # as in HoldersOfBlocks
+    """The group of allocations that were freed before that."""
+    later = ABSENT_ID - 2
+    """The group of allocations that didn't exist yet."""
+    not_noted = ABSENT_ID
+    """The group of allocations without a note."""
+
+    def __init__(self, known: Known) -> None:
+        super().__init__(known)
+        self.holders: tuple[Holder, ...] = ()
+        self.blocks: HoldersOfBlocks | None = None
+        if known.snap.recorder.get("holders"):
+            # Imported late: few files need it.
+            from memreplay.snapshot.recorded_holders import holders_of_blocks, recorded_holders
+
+            noted = recorded_holders(known.snap)
+            if noted is not None:
+                self.holders, self.blocks = noted.groups, holders_of_blocks(known.snap)
+
+    def keys(self, usage: Usage) -> Keys:
+        replay = usage.replay
+        if self.blocks is None or self.is_uninformative(replay):
+            return _groups.row_keys(replay.native, self.not_noted, self.not_noted)
+        return _groups.row_keys(replay.native, *self.blocks.of(replay))
+
+    def label(self, usage: Usage, name: int) -> Label:
+        if name < len(self.holders):
+            return Label(self.holders[name].label)
+        if name == self.not_noted:
+            return Label(NOT_NOTED)
+        return Label({self.freed: FREED, self.later: LATER}.get(name, OTHERS))
+
+    def is_uninformative(self, replay: Replay) -> bool:
+        """Whether the holders weren't noted, or not at the end of what was read."""
+        return self.blocks is None or self.blocks.moment(replay) is None
