@@ -53,6 +53,20 @@ def test_read_is_reported_with_its_stack(tmp_path: Path) -> None:
     assert len(frames) % 3 == 0
 
 
+def test_free_memory_is_an_estimate_unless_the_allocator_asks(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
+    code = (
+        "#include <stddef.h>\n"
+        "int ask(int (*how)(size_t *, size_t *)) { size_t a, b; return how(&a, &b) + (a > b); }\n"
+    )
+    (tmp_path / "lib").mkdir()
+    for name in ("libc10_cuda.so", "libtorch_python.so"):
+        asking = ctypes.CDLL(str(compile_(tmp_path / "lib", code, name, "-shared", "-fPIC")))
+        assert asking.ask(gpu.cudaMemGetInfo) == asking.ask(gpu.cuMemGetInfo_v2) == 0
+    assert places(gpu) == [("mem_get_info", 2)]
+
+
 def test_frame_without_a_line_number_is_reported(tmp_path: Path) -> None:
     """CPython reports line -1 for such code."""
     gpu = load(tmp_path, CARD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import resource
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any
@@ -41,6 +42,13 @@ def compute(gpu: Any, at: int, data: bytes, state: int = KNOWN) -> None:
     """Write values as the host does, because device memory is address space of this process."""
     ctypes.memmove(at, data, len(data))
     assert gpu.memreplay_know(at, len(data), state)
+
+
+def resident_pages(at: int, n_bytes: int) -> int:
+    """Return how many pages of the host this memory takes."""
+    found = (ctypes.c_ubyte * (n_bytes // mmap.PAGESIZE))()
+    assert ctypes.CDLL(None).mincore(c_void_p(at), c_size_t(n_bytes), found) == 0
+    return sum(one & 1 for one in found)
 
 
 def launch(gpu: Any, at: int) -> None:
@@ -114,6 +122,31 @@ def test_block_that_is_freed_forgets_its_values(gpu: Any) -> None:
     assert gpu.memreplay_is_any_known(one, 8 * MIB) == 0
     assert ctypes.string_at(one, 4 * MIB) == bytes(4 * MIB)  # the system has its pages back
     assert read(gpu, two, 4 * MIB) == b"x" * (4 * MIB)
+
+
+@pytest.mark.parametrize("parts", [1, 16])
+def test_freed_values_take_no_memory_of_the_host(gpu: Any, parts: int) -> None:
+    """Blocks that were freed may be where no later block is, so their pages must not stay."""
+    step, n_bytes = 512 << 10, (256 << 10) // parts
+    at = malloc(gpu, 128 * step)
+    for one in range(at, at + 128 * step, step):
+        gpu.memreplay_block(one, 1)
+        for i in range(parts):
+            compute(gpu, one + i * n_bytes, b"x" * n_bytes)
+        gpu.memreplay_block(one, 0)
+    assert resident_pages(at, 128 * step) <= 128
+
+
+def test_values_that_become_unknown_take_no_memory_of_the_host(gpu: Any) -> None:
+    known, unknown = malloc(gpu, MIB), malloc(gpu, MIB)
+    for forget in (
+        lambda: gpu.cudaMemcpy(c_void_p(known), c_void_p(unknown), c_size_t(MIB), 3),
+        lambda: gpu.cudaMemset(c_void_p(known), 0, c_size_t(MIB)),
+    ):
+        compute(gpu, known, b"x" * MIB)
+        forget()
+        assert gpu.memreplay_is_any_known(known, MIB) == 0
+        assert resident_pages(known, MIB) == 0
 
 
 def test_known_values_are_bounded(gpu: Any) -> None:

@@ -174,7 +174,7 @@ class DryrunOptions(RecordingOptions, frozen=True):
         Literal["even", "same"],
         Opt(
             "Which experts a router chooses: even spreads tokens evenly (an estimate), same sends"
-            " all of them to the same experts (the worst case).",
+            " all of them to the same experts (the worst case if all experts are alike).",
             "HOW",
             brief="Which experts a router chooses: even or same.",
             rare=True,

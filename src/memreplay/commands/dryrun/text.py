@@ -30,7 +30,7 @@ _READS = (
     (
         False,
         "unknown",
-        "GPU values were read that a dry run doesn't compute: exact unless sizes use them",
+        "GPU values were read that a dry run doesn't know: exact unless sizes use them",
     ),
     (False, "chosen", "choices by activations were read, {routing}: exact unless sizes use them"),
     (
@@ -41,8 +41,8 @@ _READS = (
     (False, "random", "random numbers were read: exact unless sizes use them"),
 )
 _ROUTING = {
-    "even": "spread evenly here (--routing same is the worst case)",
-    "same": "all the same here (the worst case)",
+    "even": "spread evenly here (if all experts are alike, --routing same is the worst case)",
+    "same": "all the same here (the worst case if all experts are alike)",
 }
 
 

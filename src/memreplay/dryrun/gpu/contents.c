@@ -27,7 +27,8 @@ struct ranges {
 enum { MOST = 1 << 18 };
 /* Known values take memory of the host. Beyond this many bytes, only small ranges become known. */
 #define MOST_BYTES ((uint64_t)1 << 30)
-enum { PAGE = 4096, LARGE = 1 << 20 };
+/* Fewer pages aren't worth a system call. */
+enum { PAGE = 4096, LARGE = 4 * PAGE };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ranges known;
@@ -92,11 +93,26 @@ static void give_back_pages(uint64_t at, uint64_t end) {
         madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED);
 }
 
-/* Return the pages of large known ranges to the system, before they are forgotten. */
+/* Return the pages of known ranges to the system, before they are forgotten. */
 static void give_back(uint64_t at, uint64_t end) {
-    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++)
-        if (known.them[i].at >= at && known.them[i].end <= end)
-            give_back_pages(known.them[i].at, known.them[i].end);
+    uint64_t first = 0, last = 0; /* of adjacent ranges */
+    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++) {
+        const struct range *it = &known.them[i];
+        if (it->at < at || it->end > end)
+            continue;
+        if (it->at != last) {
+            give_back_pages(first, last);
+            first = it->at;
+        }
+        last = it->end;
+    }
+    give_back_pages(first, last);
+}
+
+/* Forget values that something unknown replaces. */
+static void give_up(uint64_t at, uint64_t end) {
+    give_back(at, end);
+    forget(at, end);
 }
 
 /* Returns 0 if too much is known already; the range is unknown then. */
@@ -188,8 +204,7 @@ int set_known(uint64_t at, uint64_t bytes, enum knowledge as) {
 void forget_known(uint64_t at, uint64_t bytes) {
     expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
-    give_back(at, at + bytes);
-    forget(at, at + bytes);
+    give_up(at, at + bytes);
     pthread_mutex_unlock(&lock);
 }
 
@@ -217,7 +232,7 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     if (to_device && found)
         know(at, at + bytes, found);
     else if (to_device)
-        forget(at, at + bytes);
+        give_up(at, at + bytes);
     pthread_mutex_unlock(&lock);
     if (!to_device && !found)
         found = next_answer(to, bytes);
@@ -247,7 +262,7 @@ static void known_set(void *to, int value, uint64_t bytes) {
         memset(to, value, bytes);
         know(at, at + bytes, KNOWN);
     } else {
-        forget(at, at + bytes);
+        give_up(at, at + bytes);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -295,8 +310,7 @@ API void memreplay_block(uint64_t at, int taken) {
     int64_t next = i + there;
     uint64_t end = next < blocks.n ? blocks.them[next].at : UINT64_MAX;
     expect_no_more(at, end);
-    give_back(at, end);
-    forget(at, end);
+    give_up(at, end);
     if (taken && !there)
         replace(&blocks, i, i, &(struct range){at, at + 1, KNOWN}, 1);
     else if (!taken && there)

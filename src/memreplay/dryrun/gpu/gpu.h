@@ -135,6 +135,11 @@ API void memreplay_block(uint64_t at, int taken);
 int64_t unknown_read(int kind);
 /* Count a read of the time between two events, which is unknown, too. */
 void unknown_time(void);
+/* Count a read of how much of the card is free, which is an estimate. `caller`: the code that reads
+ * it, as PyTorch's allocator does before it raises an error. */
+void estimated_memory(const void *caller);
+/* Whether code belongs to PyTorch's core, which contains the allocator. */
+int is_core(const void *code);
 /* Count a read by an operator: which operator, what kind of read, and where in the program. */
 enum { OF_SIZES = 1, OF_RANDOM = 2, OF_ASSUMED = 4, OF_CHOSEN = 8 };
 void count_place(const char *operator, int kind);

@@ -49,14 +49,20 @@ API int cudaMallocManaged(void **at, size_t bytes, unsigned flags) {
     return cudaMalloc(at, bytes);
 }
 
-API int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-    CALLED;
+static int memory_info(size_t *free_bytes, size_t *total, const void *caller) {
     *total = card()->bytes;
     *free_bytes = free_bytes_of(current_device());
+    estimated_memory(caller);
     return SUCCESS;
 }
 
+API int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+    CALLED;
+    return memory_info(free_bytes, total, __builtin_return_address(0));
+}
+
 API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
-    return cudaMemGetInfo(free_bytes, total);
+    CALLED;
+    return memory_info(free_bytes, total, __builtin_return_address(0));
 }
 

@@ -79,6 +79,11 @@ void unknown_time(void) {
     count_place("elapsed_time", 0);
 }
 
+void estimated_memory(const void *caller) {
+    if (!is_core(caller))
+        count_place("mem_get_info", 0);
+}
+
 int64_t unknown_read(int kind) {
     if (!is_place_counted())
         return 0;

@@ -49,6 +49,10 @@ static int owner_of(const void *code) {
     return known[slot].owner;
 }
 
+int is_core(const void *code) {
+    return owner_of(code) == CORE;
+}
+
 int are_writes_noted(const void *code) {
     if (!is_included)
         return 0;

@@ -236,7 +236,7 @@ class Values:
         included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
         self.library.memreplay_values_begin(included, key)
         self.is_on = True
-        self.in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, self.is_on))
+        in_threads(lambda: c._dispatch_tls_set_dispatch_key_included(KEY, self.is_on))
         return True
 
     def check(self) -> bool:
@@ -262,17 +262,6 @@ class Values:
             self.library.memreplay_values_begin(None, 0)
             torch._C._dispatch_tls_set_dispatch_key_included(KEY, False)
         return self.is_on
-
-    def in_threads(self, enter: Callable[[], None]) -> None:
-        """Hook the operators of this thread, and of all that Python starts later."""
-        bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
-
-        def hooked(thread: threading.Thread) -> None:
-            enter()
-            bootstrap(thread)
-
-        threading.Thread._bootstrap_inner = hooked  # type: ignore[attr-defined]
-        enter()
 
     def all_hooks(self, native: Any) -> Iterator[tuple[str, Any]]:
         """Yield the names of operators that need a hook, each with its hook."""
@@ -303,6 +292,30 @@ class Values:
                 yield full, native.hooked(made.members())
             else:
                 yield full, native.passed((operator, NOT_NOTED if writes else NOTED))
+
+
+def in_threads(enter: Callable[[], None]) -> None:
+    """Call a function in this thread, and in all that Python starts later."""
+    inside = threading.Thread
+    inside._bootstrap_inner = Entering(inside._bootstrap_inner, enter)  # type: ignore[attr-defined]
+    enter()
+
+
+class Entering:
+    """A method before which a function is called. It leaves no frame in the method's stack."""
+
+    def __init__(self, method: Callable[..., Any], enter: Callable[[], None]) -> None:
+        self.method, self.enter = method, enter
+
+    def __get__(self, thread: Any, _: type) -> Any:
+        if thread is None:  # for a program that wraps it
+            return self
+        self.enter()
+        return self.method.__get__(thread)
+
+    def __call__(self, thread: Any) -> Any:
+        self.enter()
+        return self.method(thread)
 
 
 class Operator:
