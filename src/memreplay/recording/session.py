@@ -387,9 +387,10 @@ class Session:
 
     def try_to_save(self, path: str) -> str | None:
         """Write a snapshot and return its path; None on failure, which mustn't stop the program."""
+        found = None
         with self.trying():
-            return self.save(path, self.overwrite, REGULAR)
-        return None
+            found = self.save(path, self.overwrite, REGULAR)
+        return found
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[None]:

@@ -36,7 +36,7 @@ class Program:
         self.wrote: list[str] = []
         self.rotation = Rotation(self.ring, self.files, asked, self.write)
 
-    def write(self, path: str) -> bool:
+    def write(self, path: str) -> str | None:
         found = self.ring.snapshot()
         self.ring.cut(found)
         traces = found["device_traces"]
@@ -44,7 +44,7 @@ class Program:
             self.wrote.append(Path(path).name)
             events = sum(event["action"] != "snapshot" for event in traces[0])
             Path(path).write_bytes(b"." * (events * self.bytes_per_event))
-        return not self.fails
+        return None if self.fails else path
 
     def step(self, size: int = 100, seconds: float = 1.0, ops: int = 1) -> None:
         """Run one step that takes this long, and holds this many bytes at its peak."""

@@ -202,13 +202,15 @@ import ctypes, os, signal, threading, torch
 libc = ctypes.CDLL(None)
 mutex = ctypes.create_string_buffer(64)
 libc.pthread_mutex_lock(mutex)
+"""
+WAIT = """
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+libc.pthread_mutex_lock(mutex)
 """
 
 
 def test_sigterm_is_handled_while_the_main_thread_waits_in_c(outside: Outside) -> None:
-    code = "torch.init()\ntorch.take()\nlibc.pthread_mutex_lock(mutex)"
-    done = outside.run(f"{BLOCKED}{code}")
+    done = outside.run(f"{BLOCKED}torch.init()\ntorch.take()\n{WAIT}")
     assert (done.returncode, outside.events) == (-signal.SIGTERM, {"snap.pickle": 1}), done.stderr
 
 
