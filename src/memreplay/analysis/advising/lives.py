@@ -169,6 +169,17 @@ class Lives:
         numbers = vector(keys.numbers(self.start, vector([]))[0])
         return vector(keys.names())[numbers]
 
+    def lines(self, chosen: Vector) -> int:
+        """Return how many lines of Python code allocated the chosen rows. The C++ code between a
+        line and an allocation may vary. A stack without Python frames counts as a line.
+        """
+        found = set()
+        for stack in self.stack[chosen].distinct():
+            frames = self._grouper.snap.stack(stack)
+            python = [frame for frame in frames if frame.file.endswith(".py")]
+            found.add((python[0].file, python[0].line) if python else stack)
+        return len(found)
+
     def age(self) -> Vector:
         """Count, for each row, the allocations made while it was live, including its own."""
         return self.start.places(self.end) - counting(len(self))

@@ -50,8 +50,7 @@ def remaining_state_bytes(lives: Lives, frames: Sequence[Frame], event: int) -> 
     state = step & ~temporary
     large = state & (lives.bytes > SCALAR)
     names = [match[1] for match in map(_PYTORCH.search, texts) if match]
-    stacks = len(lives.stack[large].distinct())
-    each = max(stacks, *(STATES.get(name, 1) for name in names), 1)
+    each = max(lives.lines(large), *(STATES.get(name, 1) for name in names), 1)
     # Fused optimizers, which need no temporaries, keep their step counters on the GPU.
     fused = (state & ~large).any()
     temporaries = gradients if names and not fused else 0

@@ -254,8 +254,10 @@ static int counts(PyObject *args, const struct arguments *all) {
     return found;
 }
 
-/* Call the operator itself. Where it calls Python code, that code's operators aren't hooked. */
-static PyObject *call(PyObject *operator, PyObject *args, PyObject *kwargs, int noted) {
+/* Call the operator itself. Where it calls Python code, that code's operators aren't hooked. Not
+ * inlined, so that recorded stacks don't tell apart how an operator's values are handled. */
+static __attribute__((noinline)) PyObject *call(PyObject *operator, PyObject *args,
+                                                PyObject *kwargs, int noted) {
     int before = set_inside(is_included(key_of_modes) ? NOT_NOTED : noted);
     PyObject *out = PyObject_Call(operator, args, kwargs);
     set_inside(before);
@@ -265,33 +267,58 @@ static PyObject *call(PyObject *operator, PyObject *args, PyObject *kwargs, int 
 /* The members of a hook. */
 enum { REAL, BEFORE, AFTER, FORGET, FLAGS };
 
-static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
-    PyObject *found = NULL;
-    struct arguments all = {.flags = PyLong_AsLong(PyTuple_GetItem(self, FLAGS))};
-    int is_computed = is_worth_it(args, kwargs, &all);
-    int reads = is_computed == COMPUTE ? (all.flags & READS) != 0 : counts(args, &all), done = 1;
-    if (is_computed == FAILED || reads == FAILED) {
+/* What was found out before an operator is called. */
+struct asked {
+    struct arguments all;
+    int is_computed, reads;
+    PyObject *found; /* what BEFORE returned, or NULL */
+};
+
+/* 0 if an exception is set. */
+static __attribute__((noinline)) int ask(PyObject *self, PyObject *args, PyObject *kwargs,
+                                         struct asked *it) {
+    it->all.flags = PyLong_AsLong(PyTuple_GetItem(self, FLAGS));
+    it->is_computed = is_worth_it(args, kwargs, &it->all);
+    it->reads =
+        it->is_computed == COMPUTE ? (it->all.flags & READS) != 0 : counts(args, &it->all);
+    if (it->is_computed == FAILED || it->reads == FAILED) {
         PyErr_Clear();
-        is_computed = LEAVE;
-        reads = 0;
+        it->is_computed = LEAVE;
+        it->reads = 0;
     }
-    if (reads) {
-        found = call_python(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL, NULL);
-        if (!found && !is_cleared())
-            return NULL;
+    if (it->reads) {
+        it->found = call_python(PyTuple_GetItem(self, BEFORE), args, kwargs, NULL, NULL);
+        if (!it->found && !is_cleared())
+            return 0;
     }
-    PyObject *out =
-        call(PyTuple_GetItem(self, REAL), args, kwargs, all.has_handler ? NOT_NOTED : NOTED);
-    if (reads)
+    return 1;
+}
+
+static __attribute__((noinline)) PyObject *answer(PyObject *self, PyObject *args,
+                                                  PyObject *kwargs, PyObject *out,
+                                                  const struct asked *it) {
+    const struct arguments *all = &it->all;
+    int done = 1;
+    if (it->reads)
         set_answers(NULL, 0, 0, 0);
-    if (out && (is_computed || ((all.flags & PICKS) && all.is_cuda && !all.has_handler)))
-        done = tell(PyTuple_GetItem(self, AFTER), found ? found : Py_None, args, kwargs, out);
-    else if ((all.flags & WRITES) && !(out && has_nothing_known(args, &all)))
+    if (out && (it->is_computed || ((all->flags & PICKS) && all->is_cuda && !all->has_handler)))
+        done = tell(PyTuple_GetItem(self, AFTER), it->found ? it->found : Py_None, args, kwargs,
+                    out);
+    else if ((all->flags & WRITES) && !(out && has_nothing_known(args, all)))
         done = tell(PyTuple_GetItem(self, FORGET), args, kwargs, NULL, NULL);
-    Py_XDECREF(found);
+    Py_XDECREF(it->found);
     if (!done)
         Py_CLEAR(out);
     return out;
+}
+
+static PyObject *compute(PyObject *self, PyObject *args, PyObject *kwargs) {
+    struct asked it = {0};
+    if (!ask(self, args, kwargs, &it))
+        return NULL;
+    PyObject *out =
+        call(PyTuple_GetItem(self, REAL), args, kwargs, it.all.has_handler ? NOT_NOTED : NOTED);
+    return answer(self, args, kwargs, out, &it);
 }
 
 static PyObject *hook(PyObject *self, PyObject *args, PyObject *kwargs) {

@@ -51,6 +51,16 @@ def test_remaining_bytes_include_states_and_temporaries(of: int, fused: bool) ->
     assert left == (2 * (PARAMETERS - of) + (0 if fused else PARAMETERS)) * 8 * MIB
 
 
+def test_states_are_counted_by_python_lines() -> None:
+    made = training(0)
+    for i in range(4):
+        for init in (INIT, INIT_SECOND):
+            made.alloc(8 * MIB, (("??", "libtorch_python.so", 100 + i), *init))
+    lives = made.lives()
+    left = remaining_state_bytes(lives, frames(INIT), lives.events)
+    assert left == (2 * (PARAMETERS - 4) + PARAMETERS) * 8 * MIB
+
+
 def test_live_temporaries_are_not_counted_again() -> None:
     made = training(PARAMETERS)
     for _ in range(3):
