@@ -387,10 +387,10 @@ class Session:
 
     def try_to_save(self, path: str) -> str | None:
         """Write a snapshot and return its path; None on failure, which mustn't stop the program."""
-        found = None
+        found = []
         with self.trying():
-            found = self.save(path, self.overwrite, REGULAR)
-        return found
+            found.append(self.save(path, self.overwrite, REGULAR))
+        return found[0] if found else None
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[None]:
