@@ -94,6 +94,7 @@ class Samples:
         self.processes: dict[int, list[Process]] = {}
         self.host = Thinned(MOST // 4, lambda row: -(row[1] or 0))
         self.peaks = HostMemory()
+        self.exchange = exchange_of(torch, kind)
         self.lister: Lister | None = None
         self.why_not = ""
         """Why other processes aren't listed; empty if they are."""
@@ -111,7 +112,6 @@ class Samples:
         self.thread = None
 
     def run(self) -> None:
-        allow_captures(self.torch, self.kind)
         taken = 0.0
         while not self.ended.wait(max(SECONDS, taken * SHARE)):
             before = time.monotonic()
@@ -125,8 +125,9 @@ class Samples:
                 self.guard.run("sampling memory", self.sample)
 
     def sample(self) -> None:
-        for device in self.used():
-            self.sample_card(device)
+        with captures_allowed(self.exchange):
+            for device in self.used():
+                self.sample_card(device)
         now = host_memory(self.devices)
         self.peaks = now
         self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
@@ -221,14 +222,29 @@ def time_us() -> int:
     return time.time_ns() // 1000
 
 
-def allow_captures(torch: Any, kind: str) -> None:
-    """Let this thread ask the driver while another one captures a CUDA graph.
-
-    In the default mode, calls from any thread can make a capture fail.
-    """
+def exchange_of(torch: Any, kind: str) -> Any:
+    """Return the runtime's function that sets a thread's capture mode; None without it."""
     if kind != "cuda":
-        return
+        return None
     runtime = "hip" if is_rocm(torch) else "cuda"
-    with contextlib.suppress(AttributeError, OSError):
-        exchange = getattr(ctypes.CDLL(torch._C.__file__), f"{runtime}{EXCHANGE}")
-        exchange(ctypes.byref(ctypes.c_int(RELAXED)))
+    try:
+        # The function is in a library that PyTorch's own library needs.
+        return getattr(ctypes.CDLL(torch._C.__file__), f"{runtime}{EXCHANGE}")
+    except (AttributeError, OSError):
+        return None
+
+
+@contextlib.contextmanager
+def captures_allowed(exchange: Any) -> Iterator[None]:
+    """Let this thread ask the driver while a CUDA graph is being captured, by any thread.
+
+    In the default mode, some calls make the capture fail.
+    """
+    mode = ctypes.c_int(RELAXED)
+    if exchange is not None:
+        exchange(ctypes.byref(mode))  # `mode` is now the thread's previous one
+    try:
+        yield
+    finally:
+        if exchange is not None:
+            exchange(ctypes.byref(mode))

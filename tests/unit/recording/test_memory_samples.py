@@ -182,6 +182,34 @@ def test_errors_do_not_reach_the_program(
     assert "sampling memory failed (RuntimeError: driver)" in capsys.readouterr().err
 
 
+def test_samples_do_not_disturb_the_capture_of_graphs(samples: Samples, torch: Any) -> None:
+    mode = 0  # global: other threads' calls can make a capture fail
+    seen: list[int] = []
+
+    def exchange(pointer: Any) -> int:
+        nonlocal mode
+        mode, pointer._obj.value = pointer._obj.value, mode
+        return 0
+
+    asked = torch.cuda.mem_get_info
+
+    def noticed(device: int) -> tuple[int, int]:
+        seen.append(mode)
+        return asked(device)  # type: ignore[no-any-return]
+
+    torch.cuda.mem_get_info = noticed
+    samples.exchange = exchange
+    samples.take()
+    assert (seen, mode) == ([module.RELAXED], 0)
+
+    def fails(_: int) -> None:
+        raise RuntimeError("driver")
+
+    torch.cuda.mem_get_info = fails
+    samples.take()
+    assert mode == 0
+
+
 def test_most_memory_outside_the_allocator(samples: Samples, torch: Any) -> None:
     assert samples.own_outside(0) is None
     samples.take()
