@@ -146,7 +146,8 @@ UUID = "6d010000-0000-0000-0000-000000000000"
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Let the package use a library. Its caches of functions are emptied before and after."""
-    pynvml = pytest.importorskip("pynvml")
+    import pynvml
+
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     monkeypatch.setattr(pynvml, "_nvmlLib_refcount", 0)
 
