@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
-from memreplay.recording.guarding import Guard
+from memreplay.recording.guarding import Guard, described, from_a_signal
 from memreplay.recording.host_memory import HostMemory, host_memory
 from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
 
@@ -96,8 +96,10 @@ class Samples:
         self.peaks = HostMemory()
         self.exchange = exchange_of(torch, kind)
         self.lister: Lister | None = None
-        self.why_not = ""
-        """Why other processes aren't listed; empty if they are."""
+        self.no_lister = ""
+        """Why no processes can be listed on this machine; empty if they can."""
+        self.why_not: dict[int, str] = {}
+        """Why the last attempt to list a card's processes failed."""
 
     def start(self) -> None:
         """Take the first sample, and begin to take one each second."""
@@ -127,7 +129,7 @@ class Samples:
     def sample(self) -> None:
         with captures_allowed(self.exchange):
             for device in self.used():
-                self.sample_card(device)
+                self.guard.run("sampling a card's memory", self.sample_card, device)
         now = host_memory(self.devices)
         self.peaks = now
         self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
@@ -160,20 +162,33 @@ class Samples:
 
     def others(self, device: int) -> int | None:
         """Return the bytes of other processes on a device; None if they aren't known."""
-        if self.why_not:
-            return None
-        try:
-            if self.lister is None:
-                self.lister = lister(self.torch, self.kind)
-            found = self.processes[device] = self.lister.processes(device)
-        except CannotListError as error:
-            self.why_not = str(error)
-            return None
+        found = self.processes[device] = self.listed(device)
         own = os.getpid()
         # If this process isn't listed, it has another pid there: it runs in a container.
         if not any(one.pid == own for one in found) or any(one.bytes is None for one in found):
             return None
         return sum(one.bytes or 0 for one in found if one.pid != own)
+
+    def listed(self, device: int) -> list[Process]:
+        """Return the processes on a device; an empty list, and the reason in `why_not`, if that's
+        not possible.
+        """
+        self.why_not[device] = ""
+        try:
+            if self.lister is None and not self.no_lister:
+                self.lister = lister(self.torch, self.kind)
+            if self.lister is not None:
+                return self.lister.processes(device)
+        except CannotListError as error:
+            self.why_not[device] = str(error)
+        except Exception as error:  # whatever another package's version may raise
+            if from_a_signal(error):
+                raise
+            self.why_not[device] = described(error)
+        if self.lister is None:  # don't try again
+            self.no_lister = self.no_lister or self.why_not[device]
+            self.why_not[device] = self.no_lister
+        return []
 
     def notes(self) -> dict[str, Any]:
         """Return what goes under memreplay's key (docs/format.md)."""
@@ -214,7 +229,7 @@ class Samples:
                 {**one._asdict(), "is_recorded": one.pid == own}
                 for one in self.processes.get(device, ())
             ],
-            "processes_missing": self.why_not,
+            "processes_missing": self.why_not.get(device, ""),
         }
 
 
