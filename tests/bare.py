@@ -38,6 +38,7 @@ PACKAGES = (
     "perfetto",
     "polars",
     "pyarrow",
+    "pynvml",
     "s3fs",
     "setuptools",
     "textual",

@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
 
         x = torch.ones(512, 512, device="cuda")
         tell("kernels")
+        assert recorder._session.samples.exchange is not None
         x = x @ x
         tell("cublas")
         y = x.half() @ x.half()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
-from memreplay.recording.guarding import Guard
+from memreplay.recording.guarding import Guard, described, from_a_signal
 from memreplay.recording.host_memory import HostMemory, host_memory
 from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
 
@@ -94,9 +94,12 @@ class Samples:
         self.processes: dict[int, list[Process]] = {}
         self.host = Thinned(MOST // 4, lambda row: -(row[1] or 0))
         self.peaks = HostMemory()
+        self.exchange = exchange_of(torch, kind)
         self.lister: Lister | None = None
-        self.why_not = ""
-        """Why other processes aren't listed; empty if they are."""
+        self.no_lister = ""
+        """Why no processes can be listed on this machine; empty if they can."""
+        self.why_not: dict[int, str] = {}
+        """Why the last attempt to list a card's processes failed."""
 
     def start(self) -> None:
         """Take the first sample, and begin to take one each second."""
@@ -111,7 +114,6 @@ class Samples:
         self.thread = None
 
     def run(self) -> None:
-        allow_captures(self.torch, self.kind)
         taken = 0.0
         while not self.ended.wait(max(SECONDS, taken * SHARE)):
             before = time.monotonic()
@@ -125,8 +127,9 @@ class Samples:
                 self.guard.run("sampling memory", self.sample)
 
     def sample(self) -> None:
-        for device in self.used():
-            self.sample_card(device)
+        with captures_allowed(self.exchange):
+            for device in self.used():
+                self.guard.run("sampling a card's memory", self.sample_card, device)
         now = host_memory(self.devices)
         self.peaks = now
         self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
@@ -159,20 +162,33 @@ class Samples:
 
     def others(self, device: int) -> int | None:
         """Return the bytes of other processes on a device; None if they aren't known."""
-        if self.why_not:
-            return None
-        try:
-            if self.lister is None:
-                self.lister = lister(self.torch, self.kind)
-            found = self.processes[device] = self.lister.processes(device)
-        except CannotListError as error:
-            self.why_not = str(error)
-            return None
+        found = self.processes[device] = self.listed(device)
         own = os.getpid()
         # If this process isn't listed, it has another pid there: it runs in a container.
         if not any(one.pid == own for one in found) or any(one.bytes is None for one in found):
             return None
         return sum(one.bytes or 0 for one in found if one.pid != own)
+
+    def listed(self, device: int) -> list[Process]:
+        """Return the processes on a device; an empty list, and the reason in `why_not`, if that's
+        not possible.
+        """
+        self.why_not[device] = ""
+        try:
+            if self.lister is None and not self.no_lister:
+                self.lister = lister(self.torch, self.kind)
+            if self.lister is not None:
+                return self.lister.processes(device)
+        except CannotListError as error:
+            self.why_not[device] = str(error)
+        except Exception as error:  # whatever another package's version may raise
+            if from_a_signal(error):
+                raise
+            self.why_not[device] = described(error)
+        if self.lister is None:  # don't try again
+            self.no_lister = self.no_lister or self.why_not[device]
+            self.why_not[device] = self.no_lister
+        return []
 
     def notes(self) -> dict[str, Any]:
         """Return what goes under memreplay's key (docs/format.md)."""
@@ -213,7 +229,7 @@ class Samples:
                 {**one._asdict(), "is_recorded": one.pid == own}
                 for one in self.processes.get(device, ())
             ],
-            "processes_missing": self.why_not,
+            "processes_missing": self.why_not.get(device, ""),
         }
 
 
@@ -221,14 +237,29 @@ def time_us() -> int:
     return time.time_ns() // 1000
 
 
-def allow_captures(torch: Any, kind: str) -> None:
-    """Let this thread ask the driver while another one captures a CUDA graph.
-
-    In the default mode, calls from any thread can make a capture fail.
-    """
+def exchange_of(torch: Any, kind: str) -> Any:
+    """Return the runtime's function that sets a thread's capture mode; None without it."""
     if kind != "cuda":
-        return
+        return None
     runtime = "hip" if is_rocm(torch) else "cuda"
-    with contextlib.suppress(AttributeError, OSError):
-        exchange = getattr(ctypes.CDLL(torch._C.__file__), f"{runtime}{EXCHANGE}")
-        exchange(ctypes.byref(ctypes.c_int(RELAXED)))
+    try:
+        # The function is in a library that PyTorch's own library needs.
+        return getattr(ctypes.CDLL(torch._C.__file__), f"{runtime}{EXCHANGE}")
+    except (AttributeError, OSError):
+        return None
+
+
+@contextlib.contextmanager
+def captures_allowed(exchange: Any) -> Iterator[None]:
+    """Let this thread ask the driver while a CUDA graph is being captured, by any thread.
+
+    In the default mode, some calls make the capture fail.
+    """
+    mode = ctypes.c_int(RELAXED)
+    if exchange is not None:
+        exchange(ctypes.byref(mode))  # `mode` is now the thread's previous one
+    try:
+        yield
+    finally:
+        if exchange is not None:
+            exchange(ctypes.byref(mode))

@@ -29,7 +29,8 @@ class Recorder:
     gradients, optimizer state, activations, …), module and phase. The snapshot is written when the
     block ends, even if an exception ends it. If that is an out-of-memory error, the snapshot shows
     the moment of the error. It's PyTorch's snapshot with the notes under a separate key
-    (docs/format.md).
+    (docs/format.md). A thread also samples who uses the card, and the process's host memory, once
+    a second (docs/outside.md).
 
     Can also be used as a decorator: ``@memreplay.record("snap.pickle")``. Callbacks use `start()`
     and `stop()`. Messages go to the logger `memreplay`.

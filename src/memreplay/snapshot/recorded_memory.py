@@ -37,7 +37,7 @@ class CardProcess(Record, frozen=True):
 
 class CardUse(Record, frozen=True, kw_only=True):
     """Who used a card's memory at one moment. `reserved_bytes`, `other_bytes`, `outside_bytes` and
-    `free_bytes` add up to `total_bytes`.
+    `free_bytes` add up to `total_bytes`, unless the driver counts some memory for two processes.
     """
 
     device: int
@@ -93,7 +93,7 @@ class CardSamples(Struct, frozen=True):
     """The samples of one card, as in the file (docs/format.md)."""
 
     device: Annotated[int, Meta(ge=0, lt=1024)]
-    total_bytes: Bytes
+    total_bytes: Annotated[int, Meta(gt=0, lt=2**62)]
     is_part: bool
     times_us: Times
     free_bytes: Column

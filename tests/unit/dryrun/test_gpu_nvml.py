@@ -7,11 +7,14 @@ import os
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from memreplay.dryrun.cards import environment, find
+from memreplay.recording.processes import CannotListError, Nvml, name_of
+from memreplay.recording.processes import Process as Recorded
 from tests.unit.dryrun.library import GIB, OUT_OF_MEMORY, load, malloc
 
 H200 = find("H200")
@@ -111,3 +114,93 @@ def test_number_of_devices(gpu: Callable[[str], Any]) -> None:
     assert card.nvmlDeviceGetCount_v2(byref(count)) == 0
     assert count.value == 2
     assert card.nvmlDeviceGetHandleByIndex_v2(2, byref(c_void_p())) == INVALID
+
+
+# --- with NVIDIA's own Python package -------------------------------------------------------------
+
+
+class Without:
+    """The library without some functions, as of another driver."""
+
+    def __init__(self, library: Any, *missing: str) -> None:
+        self.library, self.missing = library, missing
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.missing:
+            raise AttributeError(name)
+        return getattr(self.library, name)
+
+
+def torch(uuid: str) -> Any:
+    """Return a torch that sees the second card."""
+    card = SimpleNamespace(uuid=uuid)
+    cuda = SimpleNamespace(
+        get_device_properties=lambda _: card, _get_nvml_device_index=lambda device: device + 1
+    )
+    return SimpleNamespace(cuda=cuda)
+
+
+UUID = "6d010000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Let the package use a library. Its caches of functions are emptied before and after."""
+    import pynvml
+
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    monkeypatch.setattr(pynvml, "_nvmlLib_refcount", 0)
+
+    def use(library: Any) -> Nvml:
+        monkeypatch.setattr(pynvml, "nvmlLib", library)
+        return Nvml(torch(UUID))
+
+    return use
+
+
+@pytest.mark.parametrize("mig", [False, True])
+def test_package_lists_processes(
+    gpu: Callable[..., Any], package: Callable[..., Any], mig: bool
+) -> None:
+    found = package(gpu("4711 python 10737418240;50 serve 1073741824", str(int(mig))))
+    assert found.is_mig(0) == mig
+    own = Recorded(os.getpid(), name_of(os.getpid()), H200.context_bytes)
+    assert found.processes(0) == [
+        Recorded(4711, "python", 10 * GIB),
+        Recorded(50, "serve", GIB),
+        own,
+    ]
+
+
+def test_package_finds_the_card_by_its_index(
+    gpu: Callable[[str], Any], package: Callable[..., Any]
+) -> None:
+    library = Without(gpu("4711 python 1"), "nvmlDeviceGetHandleByUUID")
+    assert [one.pid for one in package(library).processes(0)] == [os.getpid(), 4711]
+
+
+@pytest.mark.parametrize(
+    "missing, words",
+    [
+        ("nvmlInitWithFlags", "Function Not Found"),
+        ("nvmlDeviceGetComputeRunningProcesses_v3", "."),
+    ],
+)
+def test_missing_function_is_a_reason(
+    gpu: Callable[[str], Any], package: Callable[..., Any], missing: str, words: str
+) -> None:
+    with pytest.raises(CannotListError, match=f"NVML: .*{words}"):
+        package(Without(gpu(""), missing)).processes(0)
+
+
+def test_missing_library_is_a_reason(
+    package: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    def fails(_: str) -> None:
+        raise OSError("libnvidia-ml.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(pynvml, "CDLL", fails)
+    with pytest.raises(CannotListError, match="NVML: NVML Shared Library Not Found"):
+        package(None)

@@ -167,6 +167,50 @@ def test_reason_for_a_missing_list_is_noted(
     assert len(calls) == 1  # it isn't tried again
 
 
+@pytest.mark.parametrize(
+    "error, words",
+    [(CannotListError("no answer"), "no answer"), (KeyError("pid"), "KeyError: 'pid'")],
+)
+def test_failed_list_does_not_stop_the_samples(
+    samples: Samples, error: Exception, words: str
+) -> None:
+    class Failing(Listed):
+        failed = False
+
+        def processes(self, device: int) -> list[Process]:
+            if self.failed:
+                raise error
+            return super().processes(device)
+
+    failing = samples.lister = Failing(OTHER, OWN)
+    samples.take()
+    failing.failed = True
+    samples.take()
+    (notes,) = cards(samples)
+    assert notes["processes_missing"] == words
+    assert notes["processes"] == []
+    failing.failed = False
+    samples.take()
+    (notes,) = cards(samples)
+    assert notes["other_bytes"] == [3 * GIB, None, 3 * GIB]
+    assert notes["processes_missing"] == ""
+    assert len(notes["processes"]) == 2
+    assert not samples.guard.failures()
+
+
+def test_failing_card_does_not_stop_the_others(samples: Samples, torch: Any) -> None:
+    def answer(device: int) -> tuple[int, int]:
+        if device == 0:
+            raise RuntimeError("lost")
+        return 0, GIB
+
+    torch._C._cuda_hasPrimaryContext = lambda _: True
+    torch.cuda.mem_get_info = answer
+    samples.take()
+    assert [one["device"] for one in cards(samples)] == [1]
+    assert len(samples.notes()["host_memory"]["times_us"]) == 1
+
+
 def test_errors_do_not_reach_the_program(
     samples: Samples, torch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,9 +221,37 @@ def test_errors_do_not_reach_the_program(
     samples.start()
     samples.stop()
     assert samples.guard.failures() == [
-        {"doing": "sampling memory", "error": "RuntimeError: driver", "count": 1}
+        {"doing": "sampling a card's memory", "error": "RuntimeError: driver", "count": 1}
     ]
-    assert "sampling memory failed (RuntimeError: driver)" in capsys.readouterr().err
+    assert "sampling a card's memory failed (RuntimeError: driver)" in capsys.readouterr().err
+
+
+def test_samples_do_not_disturb_the_capture_of_graphs(samples: Samples, torch: Any) -> None:
+    mode = 0  # global: other threads' calls can make a capture fail
+    seen: list[int] = []
+
+    def exchange(pointer: Any) -> int:
+        nonlocal mode
+        mode, pointer._obj.value = pointer._obj.value, mode
+        return 0
+
+    asked = torch.cuda.mem_get_info
+
+    def noticed(device: int) -> tuple[int, int]:
+        seen.append(mode)
+        return asked(device)  # type: ignore[no-any-return]
+
+    torch.cuda.mem_get_info = noticed
+    samples.exchange = exchange
+    samples.take()
+    assert (seen, mode) == ([module.RELAXED], 0)
+
+    def fails(_: int) -> None:
+        raise RuntimeError("driver")
+
+    torch.cuda.mem_get_info = fails
+    samples.take()
+    assert mode == 0
 
 
 def test_most_memory_outside_the_allocator(samples: Samples, torch: Any) -> None:

@@ -40,6 +40,32 @@ def events(path: Path) -> int:
         return snap.trace_events(0)
 
 
+def test_each_failed_request_is_sampled(torch: Torch, tmp_path: Path) -> None:
+    """Only three of them write a snapshot, but all are in the last one's samples."""
+    taken = []
+    with mr.record(tmp_path / "snap.pickle") as recorder:
+        samples = recorder._session.samples
+        samples.take = lambda: taken.append(1)  # type: ignore[method-assign]
+        for _ in range(5):
+            with pytest.raises(OutOfMemoryError):
+                torch.run_out()
+        assert len(taken) == 5
+        assert len(list(tmp_path.glob("*.oom*"))) == 3
+
+
+def test_snapshots_have_the_process_memory(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle") as recorder:
+        thread = recorder._session.samples.thread
+        assert thread is not None
+        assert thread.is_alive()
+        now = recorder.snapshot()["memreplay"]["host_memory"]
+    own = pickle.loads((tmp_path / "snap.pickle").read_bytes())["memreplay"]
+    assert len(own["host_memory"]["times_us"]) == len(now["times_us"]) + 1 == 3
+    assert "card_memory" not in own  # this torch doesn't tell
+    assert "failures" not in own
+    assert not thread.is_alive()
+
+
 def test_snapshot_is_written_at_the_end(
     torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.render.plain import render_plain
+from memreplay.render.recorded_memory import card_blocks, card_line, host_line
 from memreplay.snapshot.recorded_memory import card_samples, card_uses, host_use
 from tests import build
 
@@ -127,6 +131,12 @@ def test_host_memory_is_that_of_the_end() -> None:
         {"total_bytes": 1 << 62},
         {"total_bytes": 5},
         {"total_bytes": None},
+        {
+            "total_bytes": 0,
+            "free_bytes": [0] * 3,
+            "reserved_bytes": [0] * 3,
+            "other_bytes": [0] * 3,
+        },
         {"is_part": 1},
         {"times_us": []},
         {"times_us": [NOW]},
@@ -180,6 +190,32 @@ def test_invalid_host_memory_is_ignored(host: Any) -> None:
     assert host_use(snap) is None
     assert "host memory" not in str(mr.report(snap))
     assert mr.summary(snap).host_memory is None
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.integers(0, 80).map(lambda n: n * GIB),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(st.sampled_from([*CARD]), some),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*CARD]), VALUES), st.integers(0, 2**62))
+def test_any_value_is_read_or_ignored(change: dict[str, Any], moment: int) -> None:
+    snap = noted([CARD | change], HOST | {k: v for k, v in change.items() if k in HOST})
+    for use in card_uses(snap, {0: moment}):
+        assert 0 <= use.outside_bytes <= use.total_bytes < 2**62
+        assert use.free_bytes <= use.total_bytes
+        assert use.outside_peak_bytes >= use.outside_bytes
+        assert card_line(use)
+    assert host_line(host_use(snap)) is not None
+    for samples in card_samples(snap):
+        assert len(samples.before([moment, None])) == 2
+    assert render_plain(tuple(card_blocks(card_uses(snap))), width=100) is not None
 
 
 def test_snapshots_without_notes_have_none() -> None:

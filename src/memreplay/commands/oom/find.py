@@ -335,16 +335,12 @@ class _Telling:
         )
         return replace(told, remedies=tuple(_to_the_end(one, told) for one in remedies))
 
-    def _others(self, event: int, outside: int) -> tuple[int, bool]:
-        """Return the bytes of other processes at an event, and whether they are known. `outside`:
-        the bytes on the card outside this allocator.
-        """
-        if self.samples is not None:
-            near = self.samples.nearest(self.replay.time_us(event))
-            noted = None if near is None else self.samples.other_bytes[near]
-            if noted is not None:
-                return noted, True
-        return max(0, outside - OWN_OVERHEAD), self.card.known
+    def _noted_others(self, event: int) -> int | None:
+        """Return the bytes of other processes at an event, as the recorder measured them."""
+        if self.samples is None:
+            return None
+        near = self.samples.nearest(self.replay.time_us(event))
+        return None if near is None else self.samples.other_bytes[near]
 
     def _failed(
         self, number: int, event: int, free: int | None
@@ -364,7 +360,8 @@ class _Telling:
         card = self.card.bytes
         outside = 0 if card is None or free is None else card - reserved - free
         known_outside = outside if self.card.known else 0
-        others, others_known = self._others(event, outside)
+        noted = self._noted_others(event)
+        others = max(0, outside - OWN_OVERHEAD) if noted is None else noted
         asked = _Failed(request, needed, free or 0, others, replay.settings.expandable)
         blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
@@ -379,7 +376,7 @@ class _Telling:
             time_us=replay.time_us(event),
             cause="request_too_large"
             if free is not None and request > max(reserved, used) + free + known_outside
-            else _cause(judged, asked, others if others_known else 0),
+            else _cause(judged, asked, others if self.card.known or noted is not None else 0),
             request_bytes=request,
             needed_bytes=asked.needed,
             missing_bytes=asked.missing,
@@ -391,6 +388,7 @@ class _Telling:
             device_free_bytes=free,
             outside_bytes=outside,
             outside_known=self.card.known and free is not None,
+            other_bytes=noted,
             reserved_bytes=reserved,
             active_bytes=used,
             allocated_bytes=replay.measure("allocated").bytes_at(event),

@@ -126,6 +126,10 @@ class Oom(OfBackend, Parted, frozen=True, kw_only=True):
     """Whether `outside_bytes` is the exact amount (with `--total-memory`) rather than a lower
     bound.
     """
+    other_bytes: int | None = None
+    """The part of `outside_bytes` that other processes held, as memreplay's recorder [measured
+    it](outside.md); null if unknown.
+    """
     reserved_bytes: int
     """Reserved bytes."""
     active_bytes: int

@@ -409,6 +409,9 @@ def remedy_text(one: Remedy, oom: Oom) -> str:
 def _remedy_text(one: Remedy, oom: Oom) -> str:
     if one.name == "less_live":
         return _less_live(one, oom)
+    if one.name == "other_processes" and oom.other_bytes is not None:
+        how = "" if one.enough else ", which isn't enough by itself"
+        return f"stop other programs on the card: they hold {size(one.bytes)}{how}"
     limited = one.name == "max_split_size" and _is_limited(oom)
     words = _SPLIT_LIMITED if limited else _REMEDIES[one.name]
     if not one.is_simulated:

@@ -186,8 +186,9 @@ def _as_in_oom(one: Advice, device: DeviceOverview) -> Advice:
 
 
 def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
-    """Yield the first sufficient remedy for the first failed request, and the advice to hold less
-    memory. `memreplay oom` has the other remedies.
+    """Yield the first sufficient remedy for the first failed request, the advice to stop other
+    processes if they are known to hold enough, and the advice to hold less memory. `memreplay oom`
+    has the other remedies.
     """
     if device.oom is None or not device.oom.ooms:
         return
@@ -197,6 +198,9 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
         one for one in oom.remedies if one.name not in ("less_live", "no_grad", "inference_mode")
     ]
     chosen = [one for one in others if one.enough][:1]
+    if oom.other_bytes is not None:
+        theirs = [one for one in others if one.name == "other_processes" and one.enough]
+        chosen += [one for one in theirs if one not in chosen]
     chosen += [one for one in oom.remedies if one.name == "less_live"]
     if not any(one.enough for one in chosen) and oom.cause != "request_too_large":
         chosen += [one for one in others if one.settings or not one.is_simulated][:1]

@@ -153,8 +153,27 @@ def _pairs(
     if len(found) == 1:
         ends = f"start {size(one.start_bytes)}, lowest {size(one.lowest_bytes)}"
         pairs.append(("bytes", f"{ends}, end {size(one.end_bytes)}"))
+    if outside := _outside(one):
+        pairs.append(("outside", outside))
     pairs.append(("across", x_words))
     return tuple(pairs)
+
+
+def _outside(one: Series) -> str:
+    """Return the range of memory outside PyTorch's allocator; "" if it wasn't measured."""
+    found = [n for n in one.outside_bytes or () if n is not None]
+    if not found:
+        return ""
+    words = f"{_range(found)} of the card outside PyTorch's allocator"
+    others = [n for n in one.other_bytes or () if n is not None]
+    if not others:
+        return f"{words}, including other processes"
+    return f"{words}, {_range(others)} in other processes"
+
+
+def _range(found: list[int]) -> str:
+    low, high = size(min(found)), size(max(found))
+    return high if low == high else f"{low} to {high}"
 
 
 class _Frame(NamedTuple):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import memreplay as mr
 from memreplay.commands.oom.find import OWN_OVERHEAD, oom_report
 from memreplay.commands.oom.result import CachedPart, Oom, OomReport, Remedy
+from memreplay.commands.oom.text import remedy_text
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Frame
 from tests import build
@@ -293,16 +294,32 @@ def test_measured_memory_of_other_processes_replaces_the_assumption() -> None:
     oom = only(measured(9 * GIB))
     assert oom.cause == "other_processes"
     assert remedies(oom)["other_processes"].bytes == 9 * GIB
+    assert oom.other_bytes == 9 * GIB
+    text = remedy_text(remedies(oom)["other_processes"], oom)
+    assert text == "stop other programs on the card: they hold 9.0 GiB"
+    oom = only(measured(500 << 20))
+    text = remedy_text(remedies(oom)["other_processes"], oom)
+    assert text.endswith("they hold 500.0 MiB, which isn't enough by itself")
     oom = only(measured(0))
     assert oom.cause == "capacity"
     assert "other_processes" not in remedies(oom)
     # If it's unknown, or from another time, the rest of the card may be theirs.
     for made in (measured(None), measured(0, 5_000_000)):
+        assert only(made).other_bytes is None
         assert remedies(only(made))["other_processes"].bytes == 12 * GIB - OWN_OVERHEAD
     (use,) = report(measured(9 * GIB)).card_memory
     assert (use.at_oom, use.outside_bytes) == (True, 3 * GIB)
     (use,) = report(measured(9 * GIB, 5_000_000)).card_memory
     assert not use.at_oom
+
+
+def test_report_advises_to_stop_processes_that_hold_enough() -> None:
+    def advised(others: int | None) -> list[str]:
+        (device,) = mr.report(mr.open(build.dump(measured(others)))).devices
+        return [one.name for one in device.advice]
+
+    assert "oom_other_processes" in advised(9 * GIB)
+    assert "oom_other_processes" not in advised(500 << 20)
 
 
 def test_process_limit_is_the_cause() -> None:

@@ -10,7 +10,7 @@ import pytest
 from memreplay.commands.timeline.csv import COLUMNS, render_timeline_csv
 from memreplay.commands.timeline.result import TimelineReport
 from tests.build import START_US, SnapshotBuilder
-from tests.unit.commands.timeline.timelines import FORWARD, made, recording
+from tests.unit.commands.timeline.timelines import FORWARD, made, measured
 
 
 def rows(report: TimelineReport) -> list[list[str]]:
@@ -19,26 +19,9 @@ def rows(report: TimelineReport) -> list[list[str]]:
     return list(csv.reader(StringIO(text)))
 
 
-def measured() -> SnapshotBuilder:
-    """Return a recording of two devices with samples of the first one."""
-    builder = recording()
-    card = {
-        "device": 0,
-        "total_bytes": 1000,
-        "is_part": False,
-        "times_us": [START_US + 300_000, START_US + 1_100_000, START_US + 9_000_000],
-        "free_bytes": [900, 500, 400],
-        "reserved_bytes": [60, 60, 60],
-        "other_bytes": [None, 300, 300],
-        "processes": [],
-        "processes_missing": "",
-    }
-    return builder.top("memreplay", {"version": 1, "recorder": "record", "card_memory": [card]})
-
-
 @pytest.mark.parametrize("x", ["time", "event"])
 def test_measured_memory_has_columns(x: str) -> None:
-    report = made(measured(), points=8, x=x)
+    report = made(measured(1), points=8, x=x)
     titles, *found = rows(report)
     assert titles == [*COLUMNS, "outside_bytes", "other_bytes"]
     at = titles.index("outside_bytes")

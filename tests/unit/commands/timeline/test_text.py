@@ -21,11 +21,24 @@ from tests import build
 from tests.build import START_US, SnapshotBuilder
 from tests.examples import examples
 from tests.strategies import traces
-from tests.unit.commands.timeline.timelines import FORWARD, LOSS, MIB, made
+from tests.unit.commands.timeline.timelines import FORWARD, LOSS, MIB, made, measured
 
 
 def text(report: TimelineReport, width: int = 80, **options: bool) -> str:
     return render_plain(timeline_document(report, width, **options), width=width)
+
+
+def test_measured_memory_has_a_line() -> None:
+    found = " ".join(text(made(measured(MIB))).split())
+    assert (
+        "outside 40.0 MiB to 240.0 MiB of the card outside PyTorch's allocator, 300.0 MiB in other"
+        " processes across"
+    ) in found
+    found = " ".join(text(made(measured(MIB, others=False))).split())
+    assert (
+        "40.0 MiB to 540.0 MiB of the card outside PyTorch's allocator, including other processes"
+    ) in found
+    assert "outside PyTorch" not in text(made())
 
 
 def test_one_measure_is_drawn() -> None:

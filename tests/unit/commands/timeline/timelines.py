@@ -39,6 +39,25 @@ def recording(devices: int = 2) -> SnapshotBuilder:
     return builder
 
 
+def measured(unit: int, *, others: bool = True) -> SnapshotBuilder:
+    """Build the recording with samples of device 0's memory, in units of this many bytes. The first
+    sample doesn't know other processes, and without `others`, none does.
+    """
+    card = {
+        "device": 0,
+        "total_bytes": 1000 * unit,
+        "is_part": False,
+        "times_us": [START_US + 300_000, START_US + 1_100_000, START_US + 9_000_000],
+        "free_bytes": [900 * unit, 500 * unit, 400 * unit],
+        "reserved_bytes": [60 * unit] * 3,
+        "other_bytes": [None, *([300 * unit if others else None] * 2)],
+        "processes": [],
+        "processes_missing": "",
+    }
+    notes = {"version": 1, "recorder": "record", "card_memory": [card]}
+    return recording().top("memreplay", notes)
+
+
 def made(
     builder: SnapshotBuilder | None = None,
     *,
