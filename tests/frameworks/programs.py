@@ -81,7 +81,10 @@ def trl(folder: str) -> None:
     library.SFTTrainer(
         model=gpt(),
         args=arguments(
-            folder, library.SFTConfig, dataset_kwargs={"skip_prepare_dataset": True}, max_length=None
+            folder,
+            library.SFTConfig,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            max_length=None,
         ),
         train_dataset=datasets.Dataset.from_list(rows),
         data_collator=Collated(),
@@ -135,7 +138,7 @@ def lightning(folder: str) -> None:
 def accelerate(folder: str) -> None:
     library = import_module("accelerate")
     tracker = import_module("memreplay.integrations.accelerate").MemoryTracker(
-        path=f"{folder}/memory.rank{{rank}}.pickle", steps="2:3"
+        path=f"{folder}/memory.rank{{rank}}.pickle", steps="2-3"
     )
     accelerator = library.Accelerator(log_with=tracker)
     model = torch.nn.Linear(64, 64)
