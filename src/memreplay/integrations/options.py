@@ -57,7 +57,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         read = READ.get(name)
         try:
             found[name] = value if read is None or value is None else read(value)
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise UsageError(f"{name}: {value!r} isn't valid") from None
     return Options(**found)
 
