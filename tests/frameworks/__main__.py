@@ -45,7 +45,7 @@ TITAN = (
 )
 FRAMEWORKS = {
     "transformers": Framework("transformers"),
-    "transformers_oom": Framework("transformers", steps=3, fails=True),
+    "transformers_oom": Framework("transformers", steps=2, fails=True),
     "trl": Framework("trl", steps=2),
     "lightning": Framework("lightning"),
     "lightning_oom": Framework("lightning", steps=2, fails=True),
