@@ -91,6 +91,14 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/dryrun.md": {"pip install --no-deps torch": INSTALLS},
     "docs/export.md": {"select t.name, max(c.value)": "is of Perfetto's own tables"},
     "docs/format.md": {"GLOBAL torch.jit._pickle": DRAWING},
+    "docs/frameworks.md": {
+        "export MEMREPLAY_OPTIONS": "sets a variable",
+        "memreplay: out of memory": OUTPUT,
+        "torchrun": OTHERS,
+        "export VERL_USE_EXTERNAL_MODULES": "sets a variable",
+        "VLLM_SERVER_DEV_MODE=1": OTHERS,
+        "curl": OTHERS,
+    },
     "docs/holders.md": {"14.4 GiB in use": "the recorder needs PyTorch"},
     "docs/mcp.md": {
         "> files": AGENT,
@@ -109,6 +117,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
     "docs/record.md": {
         "bytes  share  count": OUTPUT,
+        "memreplay: out of memory": OUTPUT,
         "$ python train.py": "the recorder needs PyTorch",
     },
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
@@ -141,6 +150,8 @@ STAND_INS = {
     "new.pkl": "transformer_deeper",
     "rank0.pkl": "fsdp_ranks/rank0",
     "rank1.pkl": "fsdp_ranks/rank1",
+    "memory.rank0.oom.pickle": "leaky_training",
+    "memory.rank1.pickle": "fsdp_ranks/rank1",
 }
 # Errors due to a stand-in file; the command itself is right.
 NOT_IN_IT = re.compile(
@@ -150,7 +161,7 @@ NOT_IN_IT = re.compile(
 # The reader's configuration file.
 CONFIGURATION = "memreplay.toml"
 # TOML keys that other programs read.
-OTHERS_KEYS = {"mcp_servers"}
+OTHERS_KEYS = {"mcp_servers", "experimental"}
 FOLDERS = ("memory_snapshot", "dumps", "base_run", "new_run", "base", "new", "run", "runs")
 # The folder with the run's dump, named as torchtitan names it.
 DUMP = "iteration_10"
@@ -316,6 +327,10 @@ def taken(tree: ast.AST) -> Iterator[str]:
 def exists(name: str) -> bool:
     """Return whether memreplay has something with this name."""
     module, _, last = name.rpartition(".")
+    if module.startswith("integrations."):  # imports the framework, which isn't installed here
+        path = ROOT / "src" / "memreplay" / f"{module.replace('.', '/')}.py"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        return any(getattr(node, "name", "") == last for node in tree.body)
     home = importlib.import_module(f"memreplay.{module}") if module else memreplay
     return hasattr(home, last)
 

@@ -56,13 +56,13 @@ def transformers_oom(folder: str) -> None:
     given = library.TrainingArguments(
         output_dir=folder,
         max_steps=2,
-        per_device_train_batch_size=1 << 15,
+        per_device_train_batch_size=1 << 12,
         auto_find_batch_size=True,
         report_to=[],
         save_strategy="no",
         disable_tqdm=True,
     )
-    library.Trainer(gpt(1024), given, train_dataset=texts(1 << 16), callbacks=[callback]).train()
+    library.Trainer(gpt(1024), given, train_dataset=texts(1 << 13), callbacks=[callback]).train()
 
 
 def trl(folder: str) -> None:
@@ -81,7 +81,10 @@ def trl(folder: str) -> None:
     library.SFTTrainer(
         model=gpt(),
         args=arguments(
-            folder, library.SFTConfig, dataset_kwargs={"skip_prepare_dataset": True}, max_length=None
+            folder,
+            library.SFTConfig,
+            dataset_kwargs={"skip_prepare_dataset": True},
+            max_length=None,
         ),
         train_dataset=datasets.Dataset.from_list(rows),
         data_collator=Collated(),
@@ -135,7 +138,7 @@ def lightning(folder: str) -> None:
 def accelerate(folder: str) -> None:
     library = import_module("accelerate")
     tracker = import_module("memreplay.integrations.accelerate").MemoryTracker(
-        path=f"{folder}/memory.rank{{rank}}.pickle", steps="2:3"
+        path=f"{folder}/memory.rank{{rank}}.pickle", steps="2-3"
     )
     accelerator = library.Accelerator(log_with=tracker)
     model = torch.nn.Linear(64, 64)
@@ -169,9 +172,76 @@ def accelerate_oom(folder: str) -> None:
         print("fits", train())
 
 
+def lightning_oom(folder: str) -> None:
+    """Let Lightning find a batch size: it doubles it until a batch doesn't fit."""
+    library = import_module("lightning")
+    callback = import_module("memreplay.integrations.lightning").MemoryCallback()
+    finder = import_module("lightning.pytorch.callbacks").BatchSizeFinder
+
+    class Model(library.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = torch.nn.Linear(64, 64)
+            self.batch_size = 4
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in batch[0]]
+            return self.net(batch[0]).square().mean() * len(kept)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+        def train_dataloader(self) -> Any:
+            rows = torch.utils.data.TensorDataset(torch.randn(256, 64))
+            return torch.utils.data.DataLoader(rows, self.batch_size)
+
+    library.Trainer(
+        accelerator="gpu",
+        devices=1,
+        max_steps=2,
+        logger=False,
+        default_root_dir=folder,
+        callbacks=[callback, finder(steps_per_trial=1)],
+    ).fit(Model())
+
+
+def torchtune(folder: str) -> None:
+    """Create the optimizer from a configuration, as recipes do, and offload activations."""
+    config, training = import_module("torchtune.config"), import_module("torchtune.training")
+    models = import_module("torchtune.models.llama2")
+    with torch.device("cuda"):
+        model = models.llama2(
+            vocab_size=VOCABULARY,
+            num_layers=2,
+            num_heads=2,
+            num_kv_heads=2,
+            embed_dim=512,
+            max_seq_len=64,
+        )
+    given = {
+        "_component_": "memreplay.integrations.torchtune.optimizer",
+        "of": "torch.optim.AdamW",
+        "memreplay": {"path": f"{folder}/memory.rank{{rank}}.pickle", "steps": "2-3"},
+        "lr": 1e-4,
+    }
+    optimizer = config.instantiate(
+        import_module("omegaconf").OmegaConf.create(given), model.parameters()
+    )
+    offloading = training.get_act_offloading_ctx_manager(model, enable_activation_offloading=True)
+    for _ in range(STEPS):
+        with offloading:
+            out = model(torch.zeros(4, 64, dtype=torch.long, device="cuda"))
+        (out if torch.is_tensor(out) else torch.cat(list(out))).float().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
 PROGRAMS = {
     program.__name__: program
-    for program in (transformers, transformers_oom, trl, lightning, accelerate, accelerate_oom)
+    for program in (
+        *(transformers, transformers_oom, trl, lightning, lightning_oom, accelerate),
+        *(accelerate_oom, torchtune),
+    )
 }
 
 if __name__ == "__main__":

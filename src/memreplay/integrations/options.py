@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from memreplay.errors import UsageError
 
 VARIABLE = "MEMREPLAY_OPTIONS"
-"""The environment variable with options as text: `path=run.pickle steps=10:12 ranks=0,8`."""
+"""The environment variable with options as text: `path=run.pickle steps=10-12 ranks=0,8`."""
 NAME = "memory.rank{rank}.pickle"
 """The default file, in the framework's output folder. `memreplay fleet` finds the rank in it."""
 
@@ -58,7 +57,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         read = READ.get(name)
         try:
             found[name] = value if read is None or value is None else read(value)
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise UsageError(f"{name}: {value!r} isn't valid") from None
     return Options(**found)
 
@@ -75,8 +74,8 @@ def from_environment() -> dict[str, str]:
 
 
 def read_steps(value: Any) -> tuple[int, int]:
-    """Read `"10:12"`, `"10"`, `10` or `(10, 12)`."""
-    parts = re.split("[:-]", value) if isinstance(value, str) else value
+    """Read `"10-12"`, `"10"`, `10` or `(10, 12)`. Not `10:12`, which is one number in YAML."""
+    parts = value.split("-") if isinstance(value, str) else value
     first, *last = parts if isinstance(parts, Iterable) else (parts,)
     found = int(first), int(*last or (first,))
     if not 1 <= found[0] <= found[1]:

@@ -104,6 +104,7 @@ class Recording:
             return
         if not self.told:
             self.told, self.done = True, self.before  # the optimizer's steps don't count
+            self.stop_waiting()
         if self.session is not None and self.active:
             self.session.step()
         self.done += 1

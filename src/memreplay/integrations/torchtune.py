@@ -9,6 +9,8 @@ from typing import Any
 
 from memreplay.integrations.running import Recording
 
+_recordings: list[Recording] = []  # this process's recording
+
 
 def optimizer(parameters: Any, *, of: str, memreplay: Any = None, **options: Any) -> Any:
     """Return an optimizer, and begin recording: recipes create it when the model exists.
@@ -26,5 +28,7 @@ def optimizer(parameters: Any, *, of: str, memreplay: Any = None, **options: Any
     """
     module, _, name = of.rpartition(".")
     made = getattr(import_module(module), name)(parameters, **options)
-    Recording(**dict(memreplay or {})).begin(optimizer=made)
+    if not _recordings:  # with optimizer_in_bwd, each parameter has its own optimizer
+        _recordings.append(Recording(**dict(memreplay or {})))
+        _recordings[0].begin(optimizer=made)
     return made

@@ -87,7 +87,7 @@ def shares_and_sequence(torch: Any, folder: str) -> tuple[bool, int | None]:
         return False, None
     with torch.enable_grad():
         one = torch.ones((), requires_grad=True)
-        nodes = [(one * one).grad_fn for _ in range(4)]
+        nodes = [(one + one).grad_fn for _ in range(4)]  # saves nothing, so calls no hooks
     places = set(range(1, 8))
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:

@@ -38,9 +38,9 @@ class Recorder:
     Parameters
     ----------
     path : str or path, optional
-        The file to write (default: `snapshot.pickle`, which replaces an earlier recording's file):
-        `.pickle` or `.pkl`, compressed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`. In a
-        distributed run, `{rank}` is replaced by the rank; without it, `.rankN` is added to the
+        The file or URL to write (default: `snapshot.pickle`, which replaces an earlier recording's
+        file): `.pickle` or `.pkl`, compressed if the name ends with `.gz`, `.zst`, `.xz` or `.bz2`.
+        In a distributed run, `{rank}` is replaced by the rank; without it, `.rankN` is added to the
         names.
     model : torch.nn.Module or list of them, optional
         Models that exist before the recording. Other models are found when they run.
