@@ -307,7 +307,8 @@ class Session:
             held: dict[str, Any] = {}
             if self.holders:
                 segments = found["segments"]
-                held = self.guard.run(LOOKING, stored, self.torch, self.kind, segments) or {}
+                look = partial(stored, self.torch, self.kind, segments, self.guard)
+                held = self.guard.run(LOOKING, look) or {}
         kept = kept_events(
             found["device_traces"],
             self.max_entries,
@@ -333,7 +334,9 @@ class Session:
 
         def look() -> dict[str, Any]:
             segments = self.devices.memory._snapshot()["segments"]
-            return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
+            sizes = sizes_of(segments)
+            looking = Holders(self.torch, self.kind, sizes, seconds=seconds, guard=self.guard)
+            return looking.look(top)
 
         with nothing_collected():
             return self.guard.run(LOOKING, look) or {}

@@ -73,7 +73,7 @@ class Holder(Record, frozen=True):
         if self.kind == "cycle":
             return f"reference cycle of {name}" if name else "reference cycle"
         if self.kind == "unknown":
-            return f"C++ code, through {name}" if name else "C++ code, or not found"
+            return f"{name}, of a function or C++ code" if name else "C++ code, or not found"
         words = _WORDS.get(self.kind, "{name}").format(name=name)
         if self.type_name and self.type_name != "Tensor":
             words += f" ({clean_short(self.type_name, LONGEST)})"

@@ -62,7 +62,7 @@ def raised() -> ValueError:
 
 
 def spell(*chain: object) -> str:
-    return spelled(Way("x", Place()), chain).text
+    return spelled(Way("x", Place()), chain, naming.Keys()).text
 
 
 def test_containers_and_attributes() -> None:
@@ -71,7 +71,7 @@ def test_containers_and_attributes() -> None:
     assert spell({END}, END) == "x[…]"
     assert spell({"k": END}, END) == "x['k']"
     variables = {"KEPT": inner}
-    assert spelled(Way("", Place()), (variables, inner, END)).text == ".KEPT[…]"
+    assert spelled(Way("", Place()), (variables, inner, END), naming.Keys()).text == ".KEPT[…]"
     owner = Plain(cache={"k": inner})
     assert spell(owner, owner.cache, inner, END) == "x.cache['k'][…]"
     assert spell(owner, owner.__dict__, owner.cache, inner, END) == "x.cache['k'][…]"

@@ -46,7 +46,7 @@ def test_nothing_is_shown_without_notes_or_memory() -> None:
         ("cycle", "Node", "", "reference cycle of Node"),
         ("cycle", "", "", "reference cycle"),
         ("unknown", "", "", "C++ code, or not found"),
-        ("unknown", "Cache", "", "C++ code, through Cache"),
+        ("unknown", "Cache", "", "Cache, of a function or C++ code"),
     ],
 )
 def test_each_kind_has_its_words(kind: str, name: str, type_name: str, words: str) -> None:
