@@ -15,7 +15,7 @@ import time
 import types
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memreplay.engine.record._living import living
@@ -25,7 +25,7 @@ from memreplay.recording import naming
 from memreplay.recording.facts import is_library, library_folders
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.naming import Place, Way
-from memreplay.recording.tensors import Addresses, own, sizes_of
+from memreplay.recording.tensors import Addresses, of_type, own, pools_of, sizes_of
 
 SECONDS = 2.0
 # Shares of the time after which to go on with what was found.
@@ -38,6 +38,14 @@ LONGEST = 500  # maximum length of a text, in characters
 NODES = 3  # number of autograd nodes to name in a group
 RAW = "_raw_saved_"
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
+
+
+# Classes whose objects have a private pool, and how to get its number.
+POOLS = {"_CUDAGraph": "pool", "_MemPool": "id"}
+
+
+class Never:
+    """A class without objects, for those that this PyTorch doesn't have."""
 
 
 class Key(NamedTuple):
@@ -68,8 +76,8 @@ class Holders:
         PyTorch.
     kind : str
         The kind of device: "cuda" or "xpu".
-    sizes : mapping
-        Bytes of each live block by address.
+    segments : list of dicts
+        PyTorch's segments.
     seconds : float
         How long to look, about. Holders that weren't found by then are "unknown".
     """
@@ -78,14 +86,15 @@ class Holders:
         self,
         torch: Any,
         kind: str,
-        sizes: Mapping[int, int],
+        segments: Sequence[Mapping[str, Any]],
         *,
         seconds: float = SECONDS,
         guard: Guard | None = None,
     ) -> None:
-        self.torch, self.sizes, self.seconds = torch, sizes, seconds
+        self.torch, self.seconds = torch, seconds
+        self.sizes, self.unused = sizes_of(segments), pools_of(segments)
         self.addresses = Addresses(torch, kind, guard)
-        self.left = dict(sizes)  # blocks without a known holder
+        self.left = dict(self.sizes)  # blocks without a known holder
         self.groups: dict[Key, Group] = defaultdict(Group)
         self.taken: dict[int, Key] = {}  # block -> its group
         self.graph = Referrers()
@@ -115,6 +124,7 @@ class Holders:
         self.gradients()
         self.autograd()
         self.rest()
+        pools = self.of_pools()
         self.locals, self.globals = {}, {}  # frames refer to this object
         largest = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
         self.order = {key: at for at, (key, _) in enumerate(largest)}
@@ -126,7 +136,24 @@ class Holders:
             "total_bytes": sum(self.sizes.values()),
             "seconds": round(time.monotonic() - self.began, 3),
             "complete": self.complete,
+            **({"pools": pools} if pools else {}),
         }
+
+    def of_pools(self) -> list[dict[str, Any]]:
+        """Return who holds the private pools whose memory isn't in use, largest first."""
+        holders: dict[Any, Key] = {}
+        for at, pool in self.pools.items():
+            key = self.named(at)
+            if pool not in holders or holders[pool].kind == "unknown":
+                holders[pool] = key
+        return [
+            {
+                **described(holders.get(pool, Key("unknown", "")), Group()),
+                "bytes": unused,
+                "pool": list(pool),
+            }
+            for pool, unused in sorted(self.unused.items(), key=lambda one: -one[1])
+        ]
 
     def blocks_of_groups(self) -> dict[str, str]:
         """Return each block's address and group, as columns. Groups are numbered as in `look`."""
@@ -141,8 +168,9 @@ class Holders:
 
     def start(self) -> list[int]:
         """Add tensors with memory or a graph, models and optimizers."""
-        tensors, modules, optimizers = living(
-            self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer
+        of_pools = [getattr(self.torch._C, name, Never) for name in POOLS]
+        tensors, modules, optimizers, *others = living(
+            self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer, *of_pools
         )
         self.blocks: dict[int, list[int]] = {}  # tensor -> its blocks
         self.graphs: dict[int, Any] = {}  # tensor -> the last node of its graph
@@ -165,6 +193,12 @@ class Holders:
         self.modules = modules
         self.models = [self.graph.add(one) for one in modules if id(one) not in inner]
         self.optimizers = [self.graph.add(one) for one in optimizers]
+        self.pools = {  # object -> its pool
+            self.graph.add(one): pool
+            for kind, of_kind, attribute in zip(of_pools, others, POOLS.values(), strict=True)
+            for one in of_kind
+            if (pool := pool_of(kind, one, attribute)) in self.unused
+        }
         self.ignored = {id(self.modules)}
         return list(range(len(self.graph.objects)))
 
@@ -438,11 +472,11 @@ class Holders:
 
 
 def stored(
-    torch: Any, kind: str, segments: Iterable[Mapping[str, Any]], guard: Guard | None = None
+    torch: Any, kind: str, segments: Sequence[Mapping[str, Any]], guard: Guard | None = None
 ) -> dict[str, Any]:
     """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
     with nothing_collected():
-        holders = Holders(torch, kind, sizes_of(segments), guard=guard)
+        holders = Holders(torch, kind, segments, guard=guard)
         return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
 
 
@@ -476,6 +510,15 @@ def names_of(node: type) -> list[str]:
     if found is None:
         found = _names[node] = [name for name in dir(node) if name.startswith(RAW)]
     return found
+
+
+def pool_of(kind: type, thing: Any, attribute: str) -> tuple[int, int] | None:
+    """Return the number of a graph's or pool's private pool; None if it has none yet."""
+    try:
+        found = of_type(kind, "__dict__")[attribute].__get__(thing)
+        return tuple(found() if callable(found) else found)
+    except (KeyError, RuntimeError, TypeError):
+        return None
 
 
 def size_of(tensor: Any) -> int:

@@ -33,7 +33,6 @@ from memreplay.recording.holders import Holders, nothing_collected, stored
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
 from memreplay.recording.source_lines import source_lines
-from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.writing import DEFAULT, beside, checked, free_name, moved, write
 
@@ -334,8 +333,7 @@ class Session:
 
         def look() -> dict[str, Any]:
             segments = self.devices.memory._snapshot()["segments"]
-            sizes = sizes_of(segments)
-            looking = Holders(self.torch, self.kind, sizes, seconds=seconds, guard=self.guard)
+            looking = Holders(self.torch, self.kind, segments, seconds=seconds, guard=self.guard)
             return looking.look(top)
 
         with nothing_collected():

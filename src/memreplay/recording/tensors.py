@@ -138,6 +138,17 @@ def sizes_of(segments: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     return found
 
 
+def pools_of(segments: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
+    """Return the bytes that each private pool reserves but doesn't use, if any."""
+    found: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        pool = tuple(segment.get("segment_pool_id", (0, 0)))
+        if pool != (0, 0):
+            used = sum(one["size"] for one in segment["blocks"] if one["state"] != "inactive")
+            found[pool] = found.get(pool, 0) + segment["total_size"] - used
+    return {pool: unused for pool, unused in found.items() if unused}
+
+
 def of_type(kind: type, name: str) -> Any:
     """Read a type's own attribute, such as `__name__`, without its metaclass's code."""
     return type.__dict__[name].__get__(kind)

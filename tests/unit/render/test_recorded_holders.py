@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from memreplay.render.plain import render_plain
 from memreplay.render.recorded_holders import holder_blocks
-from memreplay.snapshot.recorded_holders import HeldBy, RecordedHolders
+from memreplay.snapshot.recorded_holders import HeldBy, HeldPool, RecordedHolders
 from tests.unit.snapshot.test_recorded_holders import LIST, NOTES
 
 
@@ -27,6 +27,26 @@ def test_rows_add_up_to_the_total() -> None:
         "3.0 MiB  75.0%      6  losses[…] (list) in train()  /home/ana/train.py:12",
         "                         2.0 MiB saved for a backward pass: GeluBackward0",
         "1.0 MiB  25.0%         2 more holders",
+    ]
+
+
+def test_private_pools_are_below() -> None:
+    pool = HeldPool(
+        kind="variable",
+        name="graph",
+        function="train",
+        file="/home/ana/train.py",
+        line=12,
+        type_name="CUDAGraph",
+        bytes=2 << 20,
+        pool=(1, 0),
+    )
+    unknown = replace(pool, kind="unknown", name="", function="", file="", line=0, bytes=1 << 20)
+    lines = text(replace(NOTES, pools=(pool, replace(unknown, pool=(0, 3))))).splitlines()
+    assert lines[-3:] == [
+        "not in use  pool            held by",
+        "   2.0 MiB  graph pool 1:0  graph (CUDAGraph) in train()  /home/ana/train.py:12",
+        "   1.0 MiB  user pool 0:3   C++ code, or not found",
     ]
 
 
