@@ -28,8 +28,9 @@ from memreplay.recording.naming import Place, Way
 from memreplay.recording.tensors import Addresses, of_type, own, pools_of, sizes_of
 
 SECONDS = 2.0
-# Shares of the time after which to go on with what was found.
-FOR_TENSORS, FOR_FINDING = 0.4, 0.7
+FOR_TENSORS = 0.4  # share of the time after which to go on with the tensors that were found
+# Time to keep for naming the tensors' holders: seconds for each, and the largest share of all.
+NAMING, FOR_NAMING = 20e-6, 0.3
 DEEPEST = 16  # maximum number of references between a tensor and a variable
 LONGEST_WAY, LAST_STEPS = 24, 3  # references of a way to name; the last ones to name otherwise
 TOP = 20
@@ -55,6 +56,9 @@ class Key(NamedTuple):
     text: str
     place: Place = Place()
     type: str = ""
+
+
+UNKNOWN = Key("unknown", "")
 
 
 class Group:
@@ -116,7 +120,7 @@ class Holders:
         self.globals = naming.module_variables()
         self.allow(FOR_TENSORS)
         found = self.start()
-        self.allow(FOR_FINDING)
+        self.allow(1 - min(FOR_NAMING, NAMING * len(found) / max(self.seconds, NAMING)))
         self.find(found, {id(frames), *map(id, frames)})
         self.allow(1)
         self.owned()
@@ -148,7 +152,7 @@ class Holders:
                 holders[pool] = key
         return [
             {
-                **described(holders.get(pool, Key("unknown", "")), Group()),
+                **described(holders.get(pool, UNKNOWN), Group()),
                 "bytes": unused,
                 "pool": list(pool),
             }
@@ -277,19 +281,22 @@ class Holders:
         return not self.late
 
     def named(self, at: int) -> Key:
-        """Return who holds an object; "unknown" if that fails."""
+        """Return who holds an object; "unknown" if that fails, or if there's no time left."""
         try:
             parent = self.parents.get(at, -1)
-            if not self.are_alike(parent):
-                return self.key_of(at)
-            if parent not in self.alike:
-                self.alike[parent] = self.key_of(at)
-            return self.alike[parent]
+            if parent in self.alike:
+                return self.alike[parent]
+            if not self.in_time():
+                return UNKNOWN
+            key = self.key_of(at)
+            if self.are_alike(parent):
+                self.alike[parent] = key
+            return key
         except Exception as error:
             if from_a_signal(error):
                 raise
             self.addresses.guard.note("naming a holder", error)
-            return Key("unknown", "")
+            return UNKNOWN
 
     def are_alike(self, container: int) -> bool:
         """Return whether all items of a container have the same key."""
@@ -335,7 +342,7 @@ class Holders:
         objects = self.graph.objects
         for one in queue:
             if not self.in_time():
-                return Key("unknown", "")
+                return UNKNOWN
             if type(objects[one]) in naming.SUSPENDED and one != at:
                 return self.suspended(one, children)
             if one in self.garbage:
@@ -423,8 +430,7 @@ class Holders:
 
     def variables(self) -> None:
         """Take what variables hold, then what nothing in Python leads to."""
-        unknown = Key("unknown", "")
-        self.keys = {at: self.named(at) if self.in_time() else unknown for at in self.blocks}
+        self.keys = {at: self.named(at) for at in self.blocks}
         certain = sorted(self.blocks, key=lambda at: self.keys[at].kind == "unknown")
         for at in certain:
             if self.keys[at].kind == "unknown":
@@ -468,7 +474,7 @@ class Holders:
         for at, key in self.keys.items():
             if key.kind == "unknown":
                 self.take(key, self.blocks[at])
-        self.take(Key("unknown", ""), list(self.left))
+        self.take(UNKNOWN, list(self.left))
 
 
 def stored(

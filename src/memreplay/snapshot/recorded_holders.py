@@ -74,7 +74,7 @@ class Holder(Record, frozen=True):
             return f"reference cycle of {name}" if name else "reference cycle"
         if self.kind == "unknown":
             return f"{name}, of a function or C++ code" if name else "C++ code, or not found"
-        words = _WORDS.get(self.kind, "{name}").format(name=name)
+        words = _WORDS.get(self.kind, "{name}").format(name=name or "…")
         if self.type_name and self.type_name != "Tensor":
             words += f" ({clean_short(self.type_name, LONGEST)})"
         return f"{words} in {clean_short(self.function, LONGEST)}()" if self.function else words

@@ -59,6 +59,7 @@ def test_nothing_is_shown_without_notes_or_memory() -> None:
     "kind, name, type_name, words",
     [
         ("parameters", "model", "Net", "parameters of model (Net) in train()"),
+        ("parameters", "", "Net", "parameters of … (Net) in train()"),
         ("gradients", "model", "Net", "gradients of model (Net) in train()"),
         ("optimizer state", "opt", "Adam", "state of opt (Adam) in train()"),
         ("variable", "loss", "Tensor", "loss in train()"),
