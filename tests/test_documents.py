@@ -95,7 +95,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/holders.md": {
         "14.3 GiB in use": RECORDS,
         "leaks a step": RECORDS,
-        "    bytes  share  count  held by": RECORDS,
+        "bytes  share  count  held by": RECORDS,
         "not in use  pool": RECORDS,
     },
     "docs/mcp.md": {
