@@ -42,6 +42,10 @@ LEAKS = {
     "module_variable": ("variable", "KEPT[…]", "", 8 * MIB),
     "generator": ("variable", "running → prefetched in batches()", "generator", 8 * MIB),
     "attribute": ("variable", "net.last", "attribute", 3 * X),
+    "loop": ("variable", "prefetched", "batches", 8 * MIB),
+    "linked": ("variable", "newest….before.data", "linked", 1976 * 4096),
+    "hostile": ("variable", "many[…].data", "hostile", 3 * MIB),
+    "large_dict": ("variable", "kept[…]", "large_dict", 20_000 * 4096),
     "custom_function": ("variable", "output.grad_fn.mask", "custom_function", 8 * MIB),
 }
 PARAMETERS = 2 * (512 * 512 + 512) * 4
@@ -134,7 +138,8 @@ def test_each_block_of_a_dump_has_its_holder(folder: Path) -> None:
 
 def test_groups_add_up(told: dict[str, dict[str, Any]]) -> None:
     for found in told.values():
-        assert sum(one["bytes"] for one in found["groups"]) == found["total_bytes"]
+        listed = sum(one["bytes"] for one in found["groups"])
+        assert listed + found["other_bytes"] == found["total_bytes"]
         assert found["complete"]
 
 
@@ -187,3 +192,77 @@ def test_dry_run_looks_at_the_end_if_memory_suffices(tmp_path: Path) -> None:
     assert noted is not None
     (group,) = noted.groups
     assert (group.name, group.file, noted.when) == ("last['small']", str(program), "end")
+
+
+WAITING = """
+import os, signal, threading, time
+import torch
+import memreplay
+
+def work(stop):
+    mine = [torch.ones(1 << 20, dtype=torch.uint8, device="cuda")]
+    started.set()
+    stop.wait()
+
+with memreplay.record("run.pickle", holders=True):
+    torch.ones(1, device="cuda")
+    started, stop = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(stop,))
+    thread.start()
+    started.wait()
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+    threading.Timer(3, stop.set).start()
+    thread.join()
+"""
+
+
+def test_signal_is_handled_while_the_program_waits_for_a_thread(tmp_path: Path) -> None:
+    program = tmp_path / "waiting.py"
+    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{WAITING}")
+    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+    noted = recorded_holders(mr.open(tmp_path / "run.signal.pickle"))
+    assert noted is not None
+    assert (noted.groups[0].name, noted.groups[0].function) == ("mine[…]", "work")
+    assert noted.groups[0].bytes == MIB
+
+
+POOLS = """
+import torch
+import memreplay
+
+def main():
+    x = torch.ones(1024, 1024, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x.relu()
+    del y
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        y = torch.ones(1024, 1024, device="cuda")
+    del y
+    recorder.dump("run.pickle")
+
+with memreplay.record("end.pickle", holders=True) as recorder:
+    main()
+"""
+
+
+def test_private_pools_have_holders(tmp_path: Path) -> None:
+    program = tmp_path / "pools.py"
+    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{POOLS}")
+    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+    snap = mr.open(tmp_path / "run.pickle")
+    noted = recorded_holders(snap)
+    assert noted is not None
+    assert {(one.name, one.type_name, one.function, one.pool[0] > 0) for one in noted.pools} == {
+        ("graph", "CUDAGraph", "main", True),
+        ("pool", "MemPool", "main", False),
+    }
+    reserved = {
+        (one.pool, one.reserved_bytes)
+        for one in mr.at(snap, "end", by="pool").devices[0].parts
+        if one.pool != (0, 0)
+    }
+    assert {(one.pool, one.bytes) for one in noted.pools} == reserved

@@ -15,7 +15,7 @@ import time
 import types
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memreplay.engine.record._living import living
@@ -23,18 +23,30 @@ from memreplay.engine.record._referring import Referrers
 from memreplay.io.packing import as_text
 from memreplay.recording import naming
 from memreplay.recording.facts import is_library, library_folders
-from memreplay.recording.guarding import Guard
+from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.naming import Place, Way
-from memreplay.recording.tensors import Addresses, own, sizes_of
+from memreplay.recording.tensors import Addresses, of_type, own, pools_of, sizes_of
 
 SECONDS = 2.0
+FOR_TENSORS = 0.4  # share of the time after which to go on with the tensors that were found
+# Time to keep for naming the tensors' holders: seconds for each, and the largest share of all.
+NAMING, FOR_NAMING = 20e-6, 0.3
 DEEPEST = 16  # maximum number of references between a tensor and a variable
+LONGEST_WAY, LAST_STEPS = 24, 3  # references of a way to name; the last ones to name otherwise
 TOP = 20
 STORED = 200  # maximum number of groups in a snapshot
 LONGEST = 500  # maximum length of a text, in characters
 NODES = 3  # number of autograd nodes to name in a group
 RAW = "_raw_saved_"
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
+
+
+# Classes whose objects have a private pool, and how to get its number.
+POOLS = {"_CUDAGraph": "pool", "_MemPool": "id"}
+
+
+class Never:
+    """A class without objects, for those that this PyTorch doesn't have."""
 
 
 class Key(NamedTuple):
@@ -44,6 +56,9 @@ class Key(NamedTuple):
     text: str
     place: Place = Place()
     type: str = ""
+
+
+UNKNOWN = Key("unknown", "")
 
 
 class Group:
@@ -65,8 +80,8 @@ class Holders:
         PyTorch.
     kind : str
         The kind of device: "cuda" or "xpu".
-    sizes : mapping
-        Bytes of each live block by address.
+    segments : list of dicts
+        PyTorch's segments.
     seconds : float
         How long to look, about. Holders that weren't found by then are "unknown".
     """
@@ -75,48 +90,74 @@ class Holders:
         self,
         torch: Any,
         kind: str,
-        sizes: Mapping[int, int],
+        segments: Sequence[Mapping[str, Any]],
         *,
         seconds: float = SECONDS,
         guard: Guard | None = None,
     ) -> None:
-        self.torch, self.sizes, self.seconds = torch, sizes, seconds
+        self.torch, self.seconds = torch, seconds
+        self.sizes, self.unused = sizes_of(segments), pools_of(segments)
         self.addresses = Addresses(torch, kind, guard)
-        self.left = dict(sizes)  # blocks without a known holder
+        self.left = dict(self.sizes)  # blocks without a known holder
         self.groups: dict[Key, Group] = defaultdict(Group)
         self.taken: dict[int, Key] = {}  # block -> its group
         self.graph = Referrers()
         self.children: dict[int, list[int]] = defaultdict(list)  # object -> what it refers to
         self.parents: dict[int, int] = {}  # object -> the next one on its way to a variable
+        self.roots: dict[int, int] = {}  # object -> the variable at the start of its way
         self.referrers: dict[int, list[int]] = defaultdict(list)  # one for each reference
-        self.complete = True
+        self.complete, self.late, self.checks = True, False, 0
+        self.garbage: dict[int, Key] = {}  # objects that only a cycle holds
+        self.dict_keys = naming.Keys()
+        self.alike: dict[int, Key] = {}  # container whose items all have the same name -> their key
 
     def look(self, top: int = TOP) -> dict[str, Any]:
         """Return the largest groups in the form stored in a snapshot (docs/format.md)."""
-        began = time.monotonic()
-        self.until = began + self.seconds
+        self.began = time.monotonic()
         frames = naming.running(sys._getframe())
         folders = library_folders(os.path.dirname(self.torch.__file__ or ""))
         self.locals = naming.local_variables(frames, lambda file: is_library(file, folders))
         self.globals = naming.module_variables()
-        self.find(self.start(), {id(frames), *map(id, frames)})
+        self.allow(FOR_TENSORS)
+        found = self.start()
+        self.allow(1 - min(FOR_NAMING, NAMING * len(found) / max(self.seconds, NAMING)))
+        self.find(found, {id(frames), *map(id, frames)})
+        self.allow(1)
         self.owned()
         self.variables()
         self.gradients()
         self.autograd()
         self.rest()
+        pools = self.of_pools()
         self.locals, self.globals = {}, {}  # frames refer to this object
-        found = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
-        self.order = {key: at for at, (key, _) in enumerate(found)}
-        others = found[top:]
+        largest = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
+        self.order = {key: at for at, (key, _) in enumerate(largest)}
+        others = largest[top:]
         return {
-            "groups": [described(key, group) for key, group in found[:top]],
+            "groups": [described(key, group) for key, group in largest[:top]],
             "other_groups": len(others),
             "other_bytes": sum(group.bytes for _, group in others),
             "total_bytes": sum(self.sizes.values()),
-            "seconds": round(time.monotonic() - began, 3),
+            "seconds": round(time.monotonic() - self.began, 3),
             "complete": self.complete,
+            **({"pools": pools} if pools else {}),
         }
+
+    def of_pools(self) -> list[dict[str, Any]]:
+        """Return who holds the private pools whose memory isn't in use, largest first."""
+        holders: dict[Any, Key] = {}
+        for at, pool in self.pools.items():
+            key = self.named(at)
+            if pool not in holders or holders[pool].kind == "unknown":
+                holders[pool] = key
+        return [
+            {
+                **described(holders.get(pool, UNKNOWN), Group()),
+                "bytes": unused,
+                "pool": list(pool),
+            }
+            for pool, unused in sorted(self.unused.items(), key=lambda one: -one[1])
+        ]
 
     def blocks_of_groups(self) -> dict[str, str]:
         """Return each block's address and group, as columns. Groups are numbered as in `look`."""
@@ -131,13 +172,16 @@ class Holders:
 
     def start(self) -> list[int]:
         """Add tensors with memory or a graph, models and optimizers."""
-        tensors, modules, optimizers = living(
-            self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer
+        of_pools = [getattr(self.torch._C, name, Never) for name in POOLS]
+        tensors, modules, optimizers, *others = living(
+            self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer, *of_pools
         )
         self.blocks: dict[int, list[int]] = {}  # tensor -> its blocks
         self.graphs: dict[int, Any] = {}  # tensor -> the last node of its graph
         for one in tensors:
-            blocks = [at for at in self.addresses.all(one) if at in self.sizes]
+            if not self.in_time():
+                break
+            blocks = [at for at in self.blocks_of(one) if at in self.sizes]
             node = self.node_of(one)
             if blocks or node is not None:
                 at = self.graph.add(one)
@@ -153,11 +197,24 @@ class Holders:
         self.modules = modules
         self.models = [self.graph.add(one) for one in modules if id(one) not in inner]
         self.optimizers = [self.graph.add(one) for one in optimizers]
+        self.pools = {  # object -> its pool
+            self.graph.add(one): pool
+            for kind, of_kind, attribute in zip(of_pools, others, POOLS.values(), strict=True)
+            for one in of_kind
+            if (pool := pool_of(kind, one, attribute)) in self.unused
+        }
         self.ignored = {id(self.modules)}
         return list(range(len(self.graph.objects)))
 
+    def blocks_of(self, tensor: Any) -> list[int]:
+        """Return a tensor's blocks. The usual case takes less time than `Addresses.all`."""
+        try:
+            return self.addresses.found(tensor)
+        except Exception:
+            return self.addresses.all(tensor)  # which counts the error
+
     def node_of(self, tensor: Any) -> Any:
-        if type(tensor).__name__ in self.addresses.without_memory:
+        if naming.type_name(tensor) in self.addresses.without_memory:
             return None
         try:
             return self.torch._C.TensorBase.grad_fn.__get__(tensor)
@@ -188,13 +245,14 @@ class Holders:
         """Connect what these objects lead to, if they are variables or connected themselves."""
         queue = deque(sorted((at for at in found if self.is_root(at)), key=self.rank))
         for at in queue:
-            self.parents.setdefault(at, -1)
+            if self.parents.setdefault(at, -1) < 0:
+                self.roots[at] = at
         queue.extend(at for at in found if at in self.parents and not self.is_root(at))
         while queue:
             at = queue.popleft()
             for child in self.children.get(at, ()):
                 if child not in self.parents:
-                    self.parents[child] = at
+                    self.parents[child], self.roots[child] = at, self.roots[at]
                     queue.append(child)
 
     def rank(self, at: int) -> tuple[bool, int]:
@@ -211,15 +269,53 @@ class Holders:
 
     # --- names ------------------------------------------------------------------------------------
 
+    def allow(self, share: float) -> None:
+        """Set the share of the time that may have passed from now on."""
+        self.until, self.late = self.began + share * self.seconds, False
+
+    def in_time(self) -> bool:
+        """Return whether there's time left, which is only checked now and then."""
+        self.checks += 1
+        if self.checks % 64 == 0 and time.monotonic() > self.until:
+            self.late, self.complete = True, False
+        return not self.late
+
+    def named(self, at: int) -> Key:
+        """Return who holds an object; "unknown" if that fails, or if there's no time left."""
+        try:
+            parent = self.parents.get(at, -1)
+            if parent in self.alike:
+                return self.alike[parent]
+            if not self.in_time():
+                return UNKNOWN
+            key = self.key_of(at)
+            if self.are_alike(parent):
+                self.alike[parent] = key
+            return key
+        except Exception as error:
+            if from_a_signal(error):
+                raise
+            self.addresses.guard.note("naming a holder", error)
+            return UNKNOWN
+
+    def are_alike(self, container: int) -> bool:
+        """Return whether all items of a container have the same key."""
+        objects = self.graph.objects
+        if container < 0 or id(objects[container]) in self.globals:
+            return False
+        owner = self.parents[container]
+        return naming.names_all_alike(objects[container], objects[owner] if owner >= 0 else None)
+
     def key_of(self, at: int) -> Key:
         """Return who holds an object."""
         if at not in self.parents:
             return self.unrooted(at)
         chain = [at]
-        while self.parents[chain[-1]] >= 0:
+        while len(chain) <= LONGEST_WAY and self.parents[chain[-1]] >= 0:
             chain.append(self.parents[chain[-1]])
         objects = [self.graph.objects[one] for one in reversed(chain)]
-        root = objects[0]
+        root = self.graph.objects[self.roots[at]]
+        whole = objects[0] is root
         variable = self.locals.get(id(root))
         kind = "variable"
         if variable is not None:
@@ -229,21 +325,34 @@ class Holders:
             way = Way("", naming.module_place(module))
         else:
             way = Way(naming.root_name(root), Place())
-        way = naming.spelled(way, objects)
+        if not whole:
+            way.text += "…"
+            objects = objects[-LAST_STEPS:]
+        way = naming.spelled(way, objects, self.dict_keys)
         if any(type(one) is types.TracebackType for one in objects):
             kind = "exception"
-        shown = objects[1] if id(root) in self.globals and len(objects) > 1 else root
-        return Key(kind, way.text.lstrip("."), way.place, type(shown).__name__)
+        shown = naming.type_name(root)
+        if id(root) in self.globals and len(objects) > 1:
+            shown = naming.type_name(objects[1]) if whole else ""
+        return Key(kind, way.text.lstrip("."), way.place, shown)
 
     def unrooted(self, at: int) -> Key:
         """Return who holds an object that no variable leads to."""
-        seen, queue = {at}, [at]
-        while queue:
-            for parent in self.referrers[queue.pop()]:
-                if parent not in seen:
-                    seen.add(parent)
-                    queue.append(parent)
+        children, queue = {at: -1}, [at]
         objects = self.graph.objects
+        for one in queue:
+            if not self.in_time():
+                return UNKNOWN
+            if type(objects[one]) in naming.SUSPENDED and one != at:
+                return self.suspended(one, children)
+            if one in self.garbage:
+                continue  # everything that leads here is garbage as well
+            for parent in self.referrers[one]:
+                if parent not in children:
+                    children[parent] = one
+                    queue.append(parent)
+        known = [self.garbage[one] for one in children if one in self.garbage]
+        seen = children.keys() - self.garbage.keys()
         others = (objects[one] for one in seen if one not in self.blocks)
         names = sorted({naming.class_name(one) for one in others} - {""})
         probe = [object()]
@@ -251,8 +360,24 @@ class Holders:
         garbage = all(
             sys.getrefcount(objects[one]) - base == len(self.referrers[one]) for one in seen
         )
-        kind = "cycle" if garbage and len(seen) > 1 else "unknown"
-        return Key(kind, ", ".join(names[:NODES]))
+        if not garbage or len(children) == 1:
+            return Key("unknown", ", ".join(names[:NODES]))
+        key = known[0] if known else Key("cycle", ", ".join(names[:NODES]))
+        self.garbage.update(dict.fromkeys(seen, key))
+        return key
+
+    def suspended(self, at: int, children: dict[int, int]) -> Key:
+        """Return the variable of a generator that only a running function holds, such as one that
+        a loop iterates over.
+        """
+        generator, chain = self.graph.objects[at], []
+        while (at := children[at]) >= 0:
+            chain.append(self.graph.objects[at])
+        frame = naming.frame_of(generator)
+        place = naming.frame_place(frame) if frame is not None else Place()
+        way = Way(naming.local_name(frame, chain[0]), place)
+        way = naming.spelled(way, chain, self.dict_keys)
+        return Key("variable", way.text, way.place, naming.type_name(chain[0]))
 
     # --- bytes ------------------------------------------------------------------------------------
 
@@ -270,7 +395,7 @@ class Holders:
     def owned(self) -> None:
         """Take what models and optimizers hold."""
         for at in self.models:
-            key = self.key_of(at)
+            key = self.named(at)
             for module in self.below(self.graph.objects[at]):
                 for part in ("_parameters", "_buffers"):
                     for tensor in (own(module, part) or {}).values():
@@ -278,7 +403,7 @@ class Holders:
                             self.take(key._replace(kind=PARAMETERS), self.addresses.all(tensor))
                             self.take_gradient(key, tensor)
         for at in self.optimizers:
-            key = self.key_of(at)._replace(kind=STATE)
+            key = self.named(at)._replace(kind=STATE)
             state = own(self.graph.objects[at], "state")
             for tensor in self.addresses.found_in(state):
                 self.take(key, self.addresses.all(tensor))
@@ -305,7 +430,7 @@ class Holders:
 
     def variables(self) -> None:
         """Take what variables hold, then what nothing in Python leads to."""
-        self.keys = {at: self.key_of(at) for at in self.blocks}
+        self.keys = {at: self.named(at) for at in self.blocks}
         certain = sorted(self.blocks, key=lambda at: self.keys[at].kind == "unknown")
         for at in certain:
             if self.keys[at].kind == "unknown":
@@ -317,6 +442,8 @@ class Holders:
 
     def gradients(self) -> None:
         for at in self.blocks:
+            if not self.in_time():
+                break
             self.take_gradient(self.keys[at], self.graph.objects[at])
 
     def autograd(self) -> None:
@@ -331,8 +458,7 @@ class Holders:
                 if node is None or node in seen:
                     continue
                 seen.add(node)
-                if len(seen) % 256 == 0 and time.monotonic() > self.until:
-                    self.complete = False
+                if not self.in_time():
                     return
                 for tensor in saved(node):
                     count = len(self.left)
@@ -348,13 +474,15 @@ class Holders:
         for at, key in self.keys.items():
             if key.kind == "unknown":
                 self.take(key, self.blocks[at])
-        self.take(Key("unknown", ""), list(self.left))
+        self.take(UNKNOWN, list(self.left))
 
 
-def stored(torch: Any, kind: str, segments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def stored(
+    torch: Any, kind: str, segments: Sequence[Mapping[str, Any]], guard: Guard | None = None
+) -> dict[str, Any]:
     """Return who keeps these segments' blocks alive, in the form stored in a snapshot."""
     with nothing_collected():
-        holders = Holders(torch, kind, sizes_of(segments))
+        holders = Holders(torch, kind, segments, guard=guard)
         return {**holders.look(STORED), "blocks": holders.blocks_of_groups()}
 
 
@@ -388,6 +516,15 @@ def names_of(node: type) -> list[str]:
     if found is None:
         found = _names[node] = [name for name in dir(node) if name.startswith(RAW)]
     return found
+
+
+def pool_of(kind: type, thing: Any, attribute: str) -> tuple[int, int] | None:
+    """Return the number of a graph's or pool's private pool; None if it has none yet."""
+    try:
+        found = of_type(kind, "__dict__")[attribute].__get__(thing)
+        return tuple(found() if callable(found) else found)
+    except (KeyError, RuntimeError, TypeError):
+        return None
 
 
 def size_of(tensor: Any) -> int:

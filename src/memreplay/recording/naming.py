@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from memreplay.recording.tensors import own
+from memreplay.recording.tensors import dict_of, of_type, own
 
 OPTIMIZED = 1  # co_flags of functions, whose locals aren't a dict
 LISTS = (list, tuple, deque, set, frozenset)
 LONGEST_KEY = 40
+MANY = 64  # items of a larger dict all have the same name, […]
 # The dicts in which torch.nn.Module holds what its attributes show.
 OF_MODULES = ("_modules", "_parameters", "_buffers")
 
@@ -91,15 +92,22 @@ def local_variables(
 def module_variables() -> dict[int, types.ModuleType]:
     """Return the modules by the id of the dict with their variables."""
     return {
-        id(one.__dict__): one
+        id(dict_of(one)): one
         for one in list(sys.modules.values())
-        if type(one) is types.ModuleType or issubclass(type(one), types.ModuleType)
+        if issubclass(type(one), types.ModuleType)
     }
 
 
 def root_name(thing: object) -> str:
     """Return the name of a class or module."""
-    return str(getattr(thing, "__name__", type(thing).__name__))
+    if issubclass(type(thing), type):
+        return str(of_type(thing, "__name__"))  # type: ignore[arg-type]
+    name = own(thing, "__name__")
+    return name if type(name) is str else type_name(thing)
+
+
+def type_name(thing: object) -> str:
+    return str(of_type(type(thing), "__name__"))
 
 
 def class_name(thing: object) -> str:
@@ -107,15 +115,24 @@ def class_name(thing: object) -> str:
     kind = type(thing)
     if issubclass(kind, types.FunctionType):
         return f"{thing.__qualname__}()"  # type: ignore[attr-defined]
-    return "" if kind.__module__ in ("builtins", "types", "collections") else kind.__qualname__
+    built_in = of_type(kind, "__module__") in ("builtins", "types", "collections")
+    return "" if built_in else str(of_type(kind, "__qualname__"))
 
 
-def key_of(mapping: dict[Any, Any], wanted: object) -> object:
-    """Return the key of a value; None if the value itself is a key."""
-    for key, value in list(dict.items(mapping)):
-        if value is wanted:
-            return key
-    return None
+class Keys:
+    """Finds the keys of dicts' values. The dicts have to live as long as this object."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, dict[int, object]] = {}  # dict -> value -> its first key
+
+    def of(self, mapping: dict[Any, Any], wanted: object) -> object:
+        """Return the key of a value; None if the value itself is a key."""
+        known = self.found.get(id(mapping))
+        if known is None:
+            known = self.found[id(mapping)] = {}
+            for key, value in list(dict.items(mapping)):
+                known.setdefault(id(value), key)
+        return known.get(id(wanted))
 
 
 def index(key: object) -> str:
@@ -125,22 +142,22 @@ def index(key: object) -> str:
     return "[…]"
 
 
-def attribute(owner: object, wanted: object) -> str:
+def attribute(owner: object, wanted: object, keys: Keys) -> str:
     """Return the name of the attribute or slot that has this value; empty if none has."""
-    inside = own(owner, "__dict__")
-    if type(inside) is dict:
-        name = key_of(inside, wanted)
+    inside = dict_of(owner)
+    if inside is not None:
+        name = keys.of(inside, wanted)
         if type(name) is str:
             return name
-    for base in type(owner).__mro__:
-        for name, slot in list(vars(base).items()):
+    for base in of_type(type(owner), "__mro__"):
+        for name, slot in list(of_type(base, "__dict__").items()):
             if type(slot) is types.MemberDescriptorType:
                 try:
                     value = slot.__get__(owner)
                 except AttributeError:  # the slot is empty
                     continue
                 if value is wanted:
-                    return name
+                    return str(name)
     return ""
 
 
@@ -161,7 +178,7 @@ class Way:
             self.place = place
 
 
-def spelled(start: Way, chain: Sequence[Any]) -> Way:
+def spelled(start: Way, chain: Sequence[Any], keys: Keys) -> Way:
     """Return the way along a chain of objects, each of which refers to the next."""
     way = start
     skip = ""  # what the next step is called, if the object before it says so
@@ -170,8 +187,8 @@ def spelled(start: Way, chain: Sequence[Any]) -> Way:
         name, skip = skip, ""
         kind = type(one)
         if issubclass(kind, dict):
-            key = key_of(one, following)
-            if before is not None and own(before, "__dict__") is one:
+            key = keys.of(one, following)
+            if before is not None and dict_of(before) is one:
                 if key in OF_MODULES:
                     skip = str(key)
                 else:
@@ -179,7 +196,7 @@ def spelled(start: Way, chain: Sequence[Any]) -> Way:
             elif (name or not way.text) and type(key) is str:
                 way.text += f".{key}"  # a module's variable, or a part of a torch.nn.Module
             else:
-                way.text += index(key)
+                way.text += index(key) if dict.__len__(one) <= MANY else "[…]"
         elif issubclass(kind, types.FunctionType):
             if isinstance(following, tuple) or type(following) is dict:
                 way.into(f"{one.__qualname__}()", code_place(one.__code__))
@@ -195,28 +212,46 @@ def spelled(start: Way, chain: Sequence[Any]) -> Way:
             if type(following) is types.TracebackType:
                 way.into("traceback")
             else:
-                way.text += f".{attribute(one, following) or '…'}"
+                way.text += f".{attribute(one, following, keys) or '…'}"
         elif kind is types.FrameType:
             code = one.f_code
             way.into(f"{code.co_name}()", code_place(code, one.f_lineno))
         elif kind in SUSPENDED:
-            frame = getattr(one, SUSPENDED[kind])
+            frame = frame_of(one)
             if frame is not None and type(following) is not types.FrameType:
-                names = [name for name, value in locals_of(frame) if value is following]
-                way.into(f"{names[0] if names else '…'} in {frame.f_code.co_name}()")
+                way.into(f"{local_name(frame, following)} in {frame.f_code.co_name}()")
         elif kind is types.MethodType:
             way.text += ".__self__"
-        elif type(following) is dict and own(one, "__dict__") is following:
+        elif type(following) is dict and dict_of(one) is following:
             pass  # the dict says which attribute
         else:
-            found = attribute(one, following)
+            found = attribute(one, following, keys)
             if found in OF_MODULES:
                 skip = found
-            elif not found and type(following).__name__.endswith("Backward"):
+            elif not found and type_name(following).endswith("Backward"):
                 way.text += ".grad_fn"  # an autograd function's context, held by its output
             elif found:
                 way.text += f".{found}"
     return way
+
+
+def frame_of(generator: object) -> types.FrameType | None:
+    """Return the frame of a generator or coroutine; None if it has ended."""
+    found = getattr(generator, SUSPENDED[type(generator)])
+    return found if type(found) is types.FrameType else None
+
+
+def local_name(frame: types.FrameType | None, wanted: object) -> str:
+    """Return the name of a function's variable with this value."""
+    variables = [] if frame is None else locals_of(frame)
+    return next((name for name, value in variables if value is wanted), "…")
+
+
+def names_all_alike(container: Any, owner: Any) -> bool:
+    """Return whether a container's items all have the same name. `owner` refers to it."""
+    if issubclass(type(container), dict):
+        return dict.__len__(container) > MANY and dict_of(owner) is not container
+    return issubclass(type(container), LISTS)
 
 
 def closed_over(function: Any, cell: object) -> str:
@@ -235,6 +270,6 @@ def frame_place(frame: types.FrameType) -> Place:
 
 def module_place(module: types.ModuleType) -> Place:
     file = own(module, "__file__")
-    if file is None and module.__name__ == "__main__":
+    if file is None and own(module, "__name__") == "__main__":
         file = MAIN
-    return Place("", file if type(file) is str else module.__name__, 0)
+    return Place("", file if type(file) is str else root_name(module), 0)

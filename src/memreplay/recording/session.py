@@ -39,7 +39,6 @@ from memreplay.recording.noting import Given, Noting
 from memreplay.recording.ring import ENTRIES, Ring, put_before
 from memreplay.recording.running_out import Failures, Hooks
 from memreplay.recording.source_lines import source_lines
-from memreplay.recording.tensors import sizes_of
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.unrecorded import accelerator_of
 from memreplay.recording.writing import (
@@ -423,7 +422,8 @@ class Session:
             held: dict[str, Any] = {}
             if self.holders:
                 segments = found["segments"]
-                held = self.guard.run(LOOKING, stored, self.torch, self.kind, segments) or {}
+                look = partial(stored, self.torch, self.kind, segments, self.guard)
+                held = self.guard.run(LOOKING, look) or {}
         traces = found["device_traces"]
         carried = None if ring is None else ring.cut(found)
         kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
@@ -458,7 +458,8 @@ class Session:
 
         def look() -> dict[str, Any]:
             segments = self.devices.memory._snapshot()["segments"]
-            return Holders(self.torch, self.kind, sizes_of(segments), seconds=seconds).look(top)
+            looking = Holders(self.torch, self.kind, segments, seconds=seconds, guard=self.guard)
+            return looking.look(top)
 
         with nothing_collected():
             return self.guard.run(LOOKING, look) or {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from memreplay.recording.guarding import Guard
+from memreplay.recording.guarding import Guard, from_a_signal
 
 DEEPEST = 8  # maximum nesting depth of containers in optimizers and callers' arguments
+BUILT_IN = types.GetSetDescriptorType, types.MemberDescriptorType
 # The names of the tensors that make up a sparse tensor, by layout.
 COMPRESSED_ROWS = "crow_indices", "col_indices", "values"
 COMPRESSED_COLUMNS = "ccol_indices", "row_indices", "values"
@@ -136,9 +138,41 @@ def sizes_of(segments: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     return found
 
 
+def pools_of(segments: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], int]:
+    """Return the bytes that each private pool reserves but doesn't use, if any."""
+    found: dict[tuple[int, int], int] = {}
+    for segment in segments:
+        pool = tuple(segment.get("segment_pool_id", (0, 0)))
+        if pool != (0, 0):
+            used = sum(one["size"] for one in segment["blocks"] if one["state"] != "inactive")
+            found[pool] = found.get(pool, 0) + segment["total_size"] - used
+    return {pool: unused for pool, unused in found.items() if unused}
+
+
+def of_type(kind: type, name: str) -> Any:
+    """Read a type's own attribute, such as `__name__`, without its metaclass's code."""
+    return type.__dict__[name].__get__(kind)
+
+
+def dict_of(thing: object) -> dict[str, Any] | None:
+    """Return an object's `__dict__`; None if it has none, or if a property replaces it."""
+    for base in of_type(type(thing), "__mro__"):
+        slot = of_type(base, "__dict__").get("__dict__")
+        if slot is not None:
+            found = slot.__get__(thing) if type(slot) in BUILT_IN else None
+            return found if type(found) is dict else None
+    return None
+
+
 def own(thing: object, name: str) -> Any:
-    """Read an attribute without the program's `__getattr__`; None if it's missing."""
+    """Read an attribute without the program's `__getattr__`; None if it's missing, or if it's a
+    property that fails.
+    """
     try:
         return object.__getattribute__(thing, name)
     except AttributeError:
+        return None
+    except Exception as error:
+        if from_a_signal(error):
+            raise
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.analysis.groups.ways.blocks import pool_label
 from memreplay.render.document import Below, Block, Heading, Note, Place, Row, Style, Table
 from memreplay.render.units import count, counted, duration, percent, size
 from memreplay.snapshot.recorded_holders import LONGEST, HeldBy, Holder, LookedWhen, RecordedHolders
@@ -41,6 +42,7 @@ def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Blo
     blocks: list[Block] = [
         Heading((f"{size(found.total_bytes)} in use {_WHEN[found.when]}", "by holder")),
         _holders_table(rows),
+        *_pools(found),
     ]
     return blocks if found.complete else [*blocks, _INCOMPLETE]
 
@@ -102,6 +104,15 @@ def place_of(one: Holder) -> Place:
 def _holders_table(rows: Sequence[Row]) -> Table:
     titles = ("bytes", "share", "count", "held by")
     return Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))
+
+
+def _pools(found: RecordedHolders) -> list[Block]:
+    """Return a table of the private pools that aren't in use."""
+    rows = [
+        Row((size(one.bytes), pool_label(one.pool), place_of(one))) for one in found.pools[:SHOWN]
+    ]
+    titles = ("not in use", "pool", "held by")
+    return [Table(titles, ("right", "left", "left"), tuple(rows), spare=(1,))] if rows else []
 
 
 def _row(one: HeldBy, total: int) -> Row:

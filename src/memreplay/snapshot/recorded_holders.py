@@ -73,8 +73,8 @@ class Holder(Record, frozen=True):
         if self.kind == "cycle":
             return f"reference cycle of {name}" if name else "reference cycle"
         if self.kind == "unknown":
-            return f"C++ code, through {name}" if name else "C++ code, or not found"
-        words = _WORDS.get(self.kind, "{name}").format(name=name)
+            return f"{name}, of a function or C++ code" if name else "C++ code, or not found"
+        words = _WORDS.get(self.kind, "{name}").format(name=name or "…")
         if self.type_name and self.type_name != "Tensor":
             words += f" ({clean_short(self.type_name, LONGEST)})"
         return f"{words} in {clean_short(self.function, LONGEST)}()" if self.function else words
@@ -105,6 +105,20 @@ class HeldBy(Holder, frozen=True):
     """Number of tensors that use less than half of the allocation that they keep."""
 
 
+class HeldPool(Holder, frozen=True):
+    """The holder of a private pool: a CUDA graph, or a `torch.cuda.MemPool`."""
+
+    bytes: Bytes
+    """Bytes that the pool reserves and that no allocation uses."""
+    pool: tuple[Bytes, Bytes]
+    """The pool's id."""
+
+    @property
+    def words(self) -> str:
+        """The holder, without the place in the code."""
+        return "C++ code, or not found" if self.kind == "unknown" else super().words
+
+
 class RecordedHolders(Record, frozen=True):
     """The holders of all allocations on all devices when the recorder looked."""
 
@@ -123,6 +137,9 @@ class RecordedHolders(Record, frozen=True):
     when: LookedWhen = "end"
     """When the recorder looked: at the `end` of the recording, or when memory first ran out (`oom`)
     in a dry run.
+    """
+    pools: Annotated[tuple[HeldPool, ...], Meta(max_length=10_000)] = ()
+    """Private pools whose memory isn't in use, largest first. Their bytes aren't in `total_bytes`.
     """
 
     def largest(self, most: int = SHOWN) -> RecordedHolders:

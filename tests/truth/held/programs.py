@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +41,51 @@ class Node:
     def __init__(self) -> None:
         self.data = empty(8)
         self.me = self
+
+
+CALLED: list[str] = []
+
+
+class Failing(type):
+    """A class whose attributes can't be read."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        CALLED.append(f"{name} of a class")
+        raise RuntimeError(name)
+
+
+class Hostile(metaclass=Failing):
+    """An object whose methods fail."""
+
+    def __init__(self) -> None:
+        object.__getattribute__(self, "__dict__")["data"] = empty(1)
+
+    def __hash__(self) -> int:
+        CALLED.append("__hash__")
+        return id(self)
+
+    def fail(self, *_: Any) -> Any:
+        CALLED.append("a method")
+        raise RuntimeError
+
+    __getattribute__ = __eq__ = __repr__ = __len__ = __bool__ = __iter__ = fail
+
+
+class HostileModule(types.ModuleType):
+    """A module whose attributes can't be read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in ("__spec__", "__file__"):  # PyTorch reads these
+            CALLED.append(f"{name} of a module")
+        raise RuntimeError(name)
+
+
+class Linked:
+    """A part of a linked list."""
+
+    def __init__(self, before: Linked | None) -> None:
+        self.before = before
+        self.data = torch.empty(1024, device="cuda")
 
 
 class Cache:
@@ -209,6 +256,58 @@ def custom_function(ask: Ask) -> dict[str, Any]:
 
     output = Twice.apply(torch.ones(4, device="cuda", requires_grad=True))
     return {**ask(), "output": output.numel()}
+
+
+@program
+def loop(ask: Ask) -> dict[str, Any]:
+    """Loop over a generator without a name."""
+
+    def batches() -> Iterator[int]:
+        prefetched = empty(8)
+        yield 1
+        yield len(prefetched)
+
+    for _ in batches():
+        return ask()
+    raise AssertionError
+
+
+@program
+def linked(ask: Ask) -> dict[str, Any]:
+    """Keep a long linked list."""
+    newest: Linked | None = None
+    for _ in range(2000):
+        newest = Linked(newest)
+    found = ask()
+    while newest is not None:  # otherwise, Python would free it recursively
+        newest = newest.before
+    return found
+
+
+@program
+def hostile(ask: Ask) -> dict[str, Any]:
+    """Keep objects whose methods fail, in modules and classes that also do."""
+    kept = Hostile()
+    many = {Hostile(): batch(1) for _ in range(3)}
+    sys.modules["hostile"] = HostileModule("hostile")
+    CALLED.clear()
+    before = sys.getrefcount(kept), sys.getrefcount(many), sys.getrefcount(sys.modules["hostile"])
+    found = ask()
+    after = sys.getrefcount(kept), sys.getrefcount(many), sys.getrefcount(sys.modules["hostile"])
+    del sys.modules["hostile"]
+    assert not CALLED, CALLED
+    assert before == after
+    return found
+
+
+@program
+def large_dict(ask: Ask) -> dict[str, Any]:
+    """Keep many tensors by name."""
+    kept = {f"layer {i}": torch.empty(1024, device="cuda") for i in range(20_000)}
+    found = ask()
+    assert len(kept) == 20_000
+    assert found["seconds"] < 30  # each search in the dict once took a while
+    return found
 
 
 # ---- harmless ------------------------------------------------------------------------------------

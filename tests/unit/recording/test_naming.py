@@ -62,7 +62,7 @@ def raised() -> ValueError:
 
 
 def spell(*chain: object) -> str:
-    return spelled(Way("x", Place()), chain).text
+    return spelled(Way("x", Place()), chain, naming.Keys()).text
 
 
 def test_containers_and_attributes() -> None:
@@ -71,7 +71,7 @@ def test_containers_and_attributes() -> None:
     assert spell({END}, END) == "x[…]"
     assert spell({"k": END}, END) == "x['k']"
     variables = {"KEPT": inner}
-    assert spelled(Way("", Place()), (variables, inner, END)).text == ".KEPT[…]"
+    assert spelled(Way("", Place()), (variables, inner, END), naming.Keys()).text == ".KEPT[…]"
     owner = Plain(cache={"k": inner})
     assert spell(owner, owner.cache, inner, END) == "x.cache['k'][…]"
     assert spell(owner, owner.__dict__, owner.cache, inner, END) == "x.cache['k'][…]"
@@ -155,3 +155,58 @@ def test_modules_are_found_by_their_variables(kind: type) -> None:
     module = sys.modules[__name__]
     assert isinstance(module, kind)
     assert naming.module_variables()[id(module.__dict__)] is module
+
+
+def test_keys_are_found_by_identity() -> None:
+    class Hostile:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError
+
+    first, second = Hostile(), Hostile()
+    keys, found = naming.Keys(), {"a": first, "b": second, "again": first}
+    assert (keys.of(found, first), keys.of(found, second)) == ("a", "b")
+    assert keys.of(found, Hostile()) is None
+    other = {"c": first}
+    assert keys.of(other, first) == "c"
+
+
+def test_items_of_large_dicts_are_all_alike() -> None:
+    end = object()
+    small = {str(i): end if i == 3 else i for i in range(naming.MANY)}
+    large = {**small, "more": 1}
+    owner = types.SimpleNamespace()
+    assert spelled(Way("x", Place()), (small, end), naming.Keys()).text == "x['3']"
+    assert spelled(Way("x", Place()), (large, end), naming.Keys()).text == "x[…]"
+    assert not naming.names_all_alike(small, owner)
+    assert naming.names_all_alike(large, owner)
+    assert naming.names_all_alike([end], owner)
+    owner.__dict__.update(large)
+    assert not naming.names_all_alike(owner.__dict__, owner)
+    assert not naming.names_all_alike(owner, None)
+
+
+def test_main_file_is_known_after_python_deletes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("__main__")
+    monkeypatch.setattr(naming, "MAIN", "/home/ana/train.py")
+    assert naming.module_place(module).file == "/home/ana/train.py"
+    assert naming.module_place(types.ModuleType("other")).file == "other"
+
+
+def test_variable_of_a_suspended_generator_has_its_name() -> None:
+    def work() -> Iterator[int]:
+        mine = object()
+        yield id(mine)
+        yield id(mine)
+
+    running = work()
+    next(running)
+    frame = naming.frame_of(running)
+    assert frame is not None
+    (mine,) = frame.f_locals.values()
+    assert naming.local_name(frame, mine) == "mine"
+    assert naming.local_name(frame, object()) == "…"
+    list(running)
+    assert naming.frame_of(running) is None
+    assert naming.local_name(None, mine) == "…"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from memreplay.recording.tensors import DEEPEST, Addresses, sizes_of
+from memreplay.recording.tensors import (
+    DEEPEST,
+    Addresses,
+    dict_of,
+    of_type,
+    own,
+    pools_of,
+    sizes_of,
+)
 
 
 class Tensor:
@@ -182,3 +191,48 @@ def test_sizes_are_those_of_blocks_in_use() -> None:
         {"address": 4096, "blocks": [free]},
     ]
     assert sizes_of(segments) == {512: 1000, 2560: 512}
+
+
+def test_private_pools_reserve_what_they_do_not_use() -> None:
+    def segment(pool: tuple[int, int], *blocks: tuple[str, int]) -> dict[str, Any]:
+        return {
+            "segment_pool_id": pool,
+            "total_size": sum(size for _, size in blocks),
+            "blocks": [{"state": state, "size": size} for state, size in blocks],
+        }
+
+    segments = [
+        segment((0, 0), ("inactive", 100)),
+        segment((1, 0), ("inactive", 20), ("active_allocated", 5), ("inactive", 7)),
+        segment((1, 0), ("inactive", 3), ("active_pending_free", 4)),
+        segment((0, 2), ("active_allocated", 9)),
+        {"total_size": 8, "blocks": []},
+    ]
+    assert pools_of(segments) == {(1, 0): 30}
+
+
+def test_attributes_are_read_without_the_programs_code() -> None:
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise RuntimeError(name)
+
+    class Failing(metaclass=Meta):
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    class Replaced:
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise RuntimeError
+
+    class Slots:
+        __slots__ = ()
+
+    thing = Failing()
+    object.__getattribute__(thing, "__dict__")["x"] = 1
+    assert dict_of(thing) == {"x": 1}
+    assert of_type(Failing, "__name__") == "Failing"
+    assert dict_of(Replaced()) is None
+    assert dict_of(Slots()) is None
+    assert dict_of(math) is vars(math)
+    assert own(Replaced(), "__dict__") is None

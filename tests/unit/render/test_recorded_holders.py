@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from memreplay.render.plain import render_plain
 from memreplay.render.recorded_holders import holder_blocks
-from memreplay.snapshot.recorded_holders import HeldBy, RecordedHolders
+from memreplay.snapshot.recorded_holders import HeldBy, HeldPool, RecordedHolders
 from tests.unit.snapshot.test_recorded_holders import LIST, NOTES
 
 
@@ -30,6 +30,26 @@ def test_rows_add_up_to_the_total() -> None:
     ]
 
 
+def test_private_pools_are_below() -> None:
+    pool = HeldPool(
+        kind="variable",
+        name="graph",
+        function="train",
+        file="/home/ana/train.py",
+        line=12,
+        type_name="CUDAGraph",
+        bytes=2 << 20,
+        pool=(1, 0),
+    )
+    unknown = replace(pool, kind="unknown", name="", function="", file="", line=0, bytes=1 << 20)
+    lines = text(replace(NOTES, pools=(pool, replace(unknown, pool=(0, 3))))).splitlines()
+    assert lines[-3:] == [
+        "not in use  pool            held by",
+        "   2.0 MiB  graph pool 1:0  graph (CUDAGraph) in train()  /home/ana/train.py:12",
+        "   1.0 MiB  user pool 0:3   C++ code, or not found",
+    ]
+
+
 def test_nothing_is_shown_without_notes_or_memory() -> None:
     assert text(None) == ""
     assert text(replace(NOTES, groups=(), other_groups=0, other_bytes=0, total_bytes=0)) == ""
@@ -39,6 +59,7 @@ def test_nothing_is_shown_without_notes_or_memory() -> None:
     "kind, name, type_name, words",
     [
         ("parameters", "model", "Net", "parameters of model (Net) in train()"),
+        ("parameters", "", "Net", "parameters of … (Net) in train()"),
         ("gradients", "model", "Net", "gradients of model (Net) in train()"),
         ("optimizer state", "opt", "Adam", "state of opt (Adam) in train()"),
         ("variable", "loss", "Tensor", "loss in train()"),
@@ -46,7 +67,7 @@ def test_nothing_is_shown_without_notes_or_memory() -> None:
         ("cycle", "Node", "", "reference cycle of Node"),
         ("cycle", "", "", "reference cycle"),
         ("unknown", "", "", "C++ code, or not found"),
-        ("unknown", "Cache", "", "C++ code, through Cache"),
+        ("unknown", "Cache", "", "Cache, of a function or C++ code"),
     ],
 )
 def test_each_kind_has_its_words(kind: str, name: str, type_name: str, words: str) -> None:
