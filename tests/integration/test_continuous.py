@@ -68,8 +68,10 @@ def carried(file: str) -> dict[int, tuple[int, str]]:
         for address, size, stack, block in zip(*columns, strict=True):
             if block != NONE:  # live to the end, so the segments have its stack
                 stack = snap.blocks.stack[block]
-            python = [one.function for one in snap.stack(stack) if one.file.endswith(".py")]
-            found[address] = size, python[0] if python else ""
+            frames = snap.stack(stack)
+            names = [one.function for one in frames if one.file.endswith(".py")]
+            # The backward pass has C++ frames.
+            found[address] = size, (names or [one.function for one in frames] or [""])[0]
         return found
 
 

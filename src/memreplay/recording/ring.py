@@ -151,11 +151,20 @@ class Ring:
                 self.take()  # after the file, because this clears the events
 
     def snapshot(self) -> dict[str, Any]:
-        """Return PyTorch's snapshot. Take an edge just before if the next window begins here."""
-        if self.among is not None and self.light:
-            self.take()
+        """Return PyTorch's snapshot, with the events up to an edge and the blocks of that edge.
+
+        PyTorch reads events and blocks one after the other, and other threads go on in between. An
+        edge is of one moment.
+        """
+        if not self.light:
+            return self.devices.memory._snapshot()  # type: ignore[no-any-return]
+        self.take()
+        end = self.edges[-1]
         found: dict[str, Any] = self.devices.memory._snapshot()
-        return found
+        places = [self.markers(trace).get(end.number) for trace in found["device_traces"]]
+        for trace, place in zip(found["device_traces"], places, strict=True):
+            del trace[len(trace) if place is None else place :]
+        return {**found, "segments": end.segments}
 
     def cut(self, found: dict[str, Any]) -> list[Events] | None:
         """Cut PyTorch's snapshot off before the oldest edge that is in all of its traces.
@@ -185,16 +194,14 @@ class Ring:
         return [carried_events(edge.segments, i, trace) for i, trace in enumerate(traces)]
 
     def late(self, edge: Edge, traces: list[Events], places: list[int | None]) -> bool:
-        """Return whether an edge was taken so late that PyTorch has many more events.
+        """Return whether an edge was taken so late that PyTorch has many more events before it.
 
         This happens if the thread that takes edges had to wait while the program went on.
         """
         if self.among is not None and edge.number == self.among.start:
             return False
-        return any(
-            len(trace) >= self.entries and len(trace) - (place or 0) < self.entries // 4
-            for trace, place in zip(traces, places, strict=True)
-        )
+        before = sum(place or 0 for place in places)
+        return before > 3 / 4 * sum(map(len, traces))
 
     def markers(self, trace: Events) -> dict[int, int]:
         """Return the place of each edge's marker in a trace."""

@@ -272,10 +272,15 @@ class Session:
             )
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
-        self.begin_again = partial(
-            record, **{name: value for name, value in wanted.items() if name in known}
-        )
-        self.begin_again()
+        asked = {name: value for name, value in wanted.items() if name in known}
+
+        def begin_again() -> None:
+            if "clear_history" not in known:  # older versions clear events at the end
+                record(enabled=None)
+            record(**asked)
+
+        self.begin_again = begin_again
+        record(**asked)
         self.counted = statistics_of(self.devices)
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,8 @@ class Allocator:
         self.time = 1_000_000
         self.lines = 0
         self.cleared = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What other threads do before a snapshot's blocks are read, after its events."""
         self.memory = SimpleNamespace(_snapshot=self.snapshot)
         if light:
             self.memory.memory_snapshot = self.memory_snapshot
@@ -115,13 +118,17 @@ class Allocator:
 
     def memory_snapshot(self, *, include_traces: bool) -> list[dict[str, Any]]:
         assert not include_traces
-        segments: list[dict[str, Any]] = self.snapshot()["segments"]
-        return segments
+        return self.segments()
 
     def snapshot(self) -> dict[str, Any]:
         """Return the snapshot, and mark it in the events."""
-        segments = []
         traces = [[dict(event) for event in trace] for trace in self.traces]
+        self.meanwhile()
+        return {"segments": self.segments(), "device_traces": traces}
+
+    def segments(self) -> list[dict[str, Any]]:
+        """Return the blocks, and mark this moment in the events."""
+        segments = []
         for device, live in enumerate(self.live):
             base = SEGMENT + device * ROOM
             blocks, at = [], base
@@ -143,4 +150,4 @@ class Allocator:
                 }
             )
             self.event(device, "snapshot", 0, sum(one["size"] for one in live.values()), [])
-        return {"segments": segments, "device_traces": traces}
+        return segments

@@ -139,17 +139,32 @@ def test_late_edge_does_not_hide_what_is_left() -> None:
     ring.look()
     found = ring.snapshot()
     assert ring.cut(found) is None
-    assert len(found["device_traces"][0]) == ENTRIES
+    assert len(found["device_traces"][0]) == ENTRIES - 1
     # A window that begins here isn't late.
     with ring.since(ring.taken):
         allocator.alloc(0, 1)
         found = ring.snapshot()
         assert ring.cut(found) is not None
-    assert [event["action"] for event in found["device_traces"][0]] == [
-        "snapshot",
-        "alloc",
-        "snapshot",
-    ]
+    assert [event["action"] for event in found["device_traces"][0]] == ["snapshot", "alloc"]
+
+
+def test_other_threads_may_go_on_meanwhile() -> None:
+    allocator = Allocator(ENTRIES)
+    ring = ring_of(allocator)
+    first = allocator.alloc(0, 1)
+    allocator.meanwhile = lambda: allocator.alloc(0, 2)
+    with ring.since(ring.taken):
+        found = ring.snapshot()
+        assert ring.cut(found) == [[]]
+    assert [event["addr"] for event in found["device_traces"][0]] == [first]
+    blocks = [one for one in found["segments"][0]["blocks"] if one["state"] != "inactive"]
+    assert [one["address"] for one in blocks] == [first]
+    # The next file has what is missing in this one.
+    with ring.since(ring.taken):
+        found = ring.snapshot()
+        assert ring.cut(found) == [[]]
+    sizes = [event["size"] for event in found["device_traces"][0] if event["action"] == "alloc"]
+    assert sizes == [2]
 
 
 def test_windows_follow_one_another() -> None:
