@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.integration.dry import PYTHON, dryrun, marks
 
-PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
-]
+pytestmark = marks
 
 MIB = 1 << 20
 X = 512 * 512 * 4  # bytes of an activation
@@ -70,16 +64,8 @@ HARMLESS = {
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("held")
     out = folder / "held.json"
-    command = [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "dry.pickle")]
-    done = subprocess.run(
-        [*command, "--", PYTHON, "-m", "tests.truth.held", str(out)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+    done = dryrun(folder, "--", PYTHON, "-m", "tests.truth.held", str(out), PYTHONPATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, dict[str, Any]] = json.loads(out.read_text())
     assert set(found) == {*LEAKS, *HARMLESS}

@@ -30,11 +30,13 @@ class Estimates:
         self.counts: Counter[int] = Counter()
         self.most: Counter[int] = Counter()  # of the process that has most
         self.most_bytes = 0
+        self.benchmark = False
 
     def look(self, process: Process, snap: Snapshot) -> None:
         """Add a process, whose snapshot this is."""
         facts = process.facts.get("estimates") or {}
         kinds = {size: kind for kind, size in facts.get("sizes", ())}
+        self.benchmark |= bool(process.facts.get("benchmark"))
         self.counts.update(dict(enumerate(facts.get("counts", ()))))
         if not kinds or not snap.has_events:
             return
@@ -51,6 +53,7 @@ class Estimates:
                 count=self.counts[kind],
                 peak_bytes=self.most[kind],
                 error_bytes=int(self.most[kind] * share),
+                benchmark=self.benchmark and name.startswith("convolutions"),
             )
             for kind, (name, share) in enumerate(KINDS)
             if self.counts[kind]

@@ -415,6 +415,7 @@ def test_estimates_in_the_peak_are_named(ground: Ground) -> None:
             "count": 1,
             "peak_bytes": n_bytes,
             "error_bytes": n_bytes // 100,
+            "benchmark": False,
         }
     ]
     words = " ".join(ground.ask("--gpu", "A100-80").stdout.split())

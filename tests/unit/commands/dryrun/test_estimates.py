@@ -25,7 +25,10 @@ FIRST, LAST, RECURRENT, MEASURED = range(4)
 
 
 def look(
-    folder: Path, sizes: list[tuple[int, int]], *live: tuple[int, list[tuple[str, str, int]]]
+    folder: Path,
+    sizes: list[tuple[int, int]],
+    *live: tuple[int, list[tuple[str, str, int]]],
+    benchmark: bool = False,
 ) -> tuple[Estimate, ...]:
     """Return the estimates of a process with these sizes, at a peak with these allocations."""
     made = SnapshotBuilder()
@@ -36,7 +39,7 @@ def look(
         at += size
     path = folder / "x.pickle"
     path.write_bytes(build.dump(made.build()))
-    facts = {"estimates": {"counts": [3, 0, 2, 1], "sizes": sizes}}
+    facts = {"estimates": {"counts": [3, 0, 2, 1], "sizes": sizes}, "benchmark": benchmark}
     estimates = Estimates()
     with open_snapshot(str(path)) as snap:
         estimates.look(Process(1, path, facts, ""), snap)
@@ -88,6 +91,19 @@ def test_share_of_the_peak_is_shown() -> None:
         "estimate: cuDNN's workspaces for recurrent networks, none in the peak",
         "measured: sizes of cuDNN's workspaces, 1.0 MiB of the peak (NVIDIA H200, cudnn 91900)",
     ]
+
+
+def test_largest_workspace_is_not_known() -> None:
+    estimate = Estimate("convolutions", 1, MIB, 0, benchmark=True)
+    (line,) = numbers(estimate)
+    assert line.endswith("±0 B on an H200; cudnn.benchmark is set, which may take more")
+    assert verdict_line(report(estimates=(estimate,))).startswith("fits T4, as far as is known, ")
+
+
+@pytest.mark.parametrize("tried", [False, True])
+def test_benchmark_only_concerns_convolutions(tmp_path: Path, tried: bool) -> None:
+    found = look(tmp_path, [(FIRST, MIB), (RECURRENT, MIB)], benchmark=tried)
+    assert [one.benchmark for one in found] == [tried, False, False]
 
 
 @pytest.mark.parametrize("error, known", [(GIB, True), (13 * GIB, False)])
