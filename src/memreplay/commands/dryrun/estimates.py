@@ -20,7 +20,8 @@ KINDS: tuple[tuple[EstimateName, float], ...] = (
     ("recurrent networks", 0.01),
     ("measured", 0.0),
 )
-_CUDNN = re.compile(r"cudnn|convolution|_rnn")
+_CONVOLUTION, _NETWORK = re.compile("convolution"), re.compile("_rnn")
+_TENSOR = re.compile("::empty_")  # convolutions take workspaces from the allocator itself
 
 
 class Estimates:
@@ -77,4 +78,6 @@ def _is_cudnn(snap: Snapshot, stack: int) -> bool:
     """Return whether cuDNN's operators allocated it. Without C++ frames, that isn't known."""
     names = [frame.function for frame in snap.stack(stack)]
     native = [name for name in names if "::" in name]
-    return not native or any(map(_CUDNN.search, native))
+    if not native or any(map(_NETWORK.search, native)):
+        return True
+    return any(map(_CONVOLUTION.search, native)) and not any(map(_TENSOR.search, native))
