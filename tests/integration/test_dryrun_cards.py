@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 import memreplay as mr
 from memreplay.snapshot.cards import OUTSIDE_ERROR, find
@@ -68,6 +71,10 @@ def test_training_program_takes_as_much_as_on_a_card(tmp_path: Path) -> None:
     assert found["spare_bytes"] == card.bytes - found["peak_bytes"] - found["outside_bytes"]
 
 
+@pytest.mark.skipif(
+    os.environ.get("MEMREPLAY_TORCHES") == "newest",
+    reason="a dozen runs of torch take most of a minute: ci/truth does it, .ci/run does not",
+)
 def test_numbers_beside_the_largest_one_agree(tmp_path: Path) -> None:
     program = ("--", PYTHON, "-c", TRAINING)
     limit = ("--total-memory", "330MiB", "--gpu", "T4")
