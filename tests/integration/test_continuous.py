@@ -14,13 +14,9 @@ import pytest
 import memreplay as mr
 from memreplay.snapshot.model import MeasureName
 from tests.conftest import ROOT
+from tests.integration.dry import LONGEST, PYTHON, marks
 
-PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
-]
+pytestmark = marks
 
 MEASURES: tuple[MeasureName, ...] = ("requested", "allocated", "active", "reserved")
 NONE = 0xFFFFFFFF
@@ -39,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=LONGEST,
     )
     (folder / "stderr").write_text(done.stderr)
     assert "failed" not in done.stderr, done.stdout + done.stderr

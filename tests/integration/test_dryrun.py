@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +14,11 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
 from tests.conftest import ROOT
+from tests.integration.dry import PYTHON, dryrun, marks, of_memreplay, reported
 
-PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
 EXAMPLE = "examples/train_gpt.py"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
-]
-
-
-def dryrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "out.pickle")]
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env=os.environ | {"COLUMNS": "100"},
-    )
-
-
-def reported(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = dryrun(folder, "--json", *arguments)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+pytestmark = marks
 
 
 def shown(path: str) -> list[str]:
@@ -207,7 +183,7 @@ def test_model_with_uninitialized_parameters_is_categorized(tmp_path: Path) -> N
         "assert parameters == sum(4 * p.numel() for p in model.parameters())\n"
     )
     done = dryrun(tmp_path, "--", PYTHON, str(program))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, of_memreplay(done)) == (0, []), done.stderr
     assert failures(tmp_path / "out.pickle") == []
     snap = mr.open(tmp_path / "out.pickle")
     usage = snap.replay(0).measure("requested")
@@ -226,7 +202,7 @@ def test_program_continues_if_its_objects_raise_on_every_access(tmp_path: Path) 
     first, last, verdict, *_ = done.stdout.splitlines()
     assert first == "seen: _set_grad_enabled aten.addmm.default aten.t.default linear"
     assert (last, verdict[:4]) == ("the program has ended well", "fits")
-    said = [line for line in done.stderr.splitlines() if "memreplay" in line]
+    said = of_memreplay(done)
     assert len(said) == 1
     assert "); the program continues" in said[0]
     found = failures(tmp_path / "out.pickle")

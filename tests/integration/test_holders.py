@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,11 @@ import pytest
 import memreplay as mr
 from memreplay.snapshot.recorded_holders import recorded_holders
 from tests.conftest import ROOT
+from tests.integration.dry import PYTHON, dryrun, marks
 
-PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
+pytestmark = marks
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
-]
-
+PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 MIB = 1 << 20
 X = 512 * 512 * 4  # bytes of an activation
 # For each leak: its group's kind, name, function and bytes.
@@ -78,22 +73,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("held")
 
 
-def dryrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "dry.pickle"), *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
 @pytest.fixture(scope="module")
 def told(folder: Path) -> dict[str, dict[str, Any]]:
     out = folder / "held.json"
-    done = dryrun(folder, "--", PYTHON, "-m", "tests.truth.held", str(out))
+    done = dryrun(folder, "--", PYTHON, "-m", "tests.truth.held", str(out), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, dict[str, Any]] = json.loads(out.read_text())
     assert set(found) == {*LEAKS, *HARMLESS}
@@ -163,8 +146,8 @@ def test_dry_run_looks_when_memory_first_runs_out(tmp_path: Path) -> None:
     program = tmp_path / "filling.py"
     program.write_text(FILLING)
     options = ("--holders", "--gpu", "t4", "--total-memory", "1GiB")
-    done = dryrun(tmp_path, *options, "--", PYTHON, str(program))
-    snap = mr.open(tmp_path / "dry.pickle")
+    done = dryrun(tmp_path, *options, "--", PYTHON, str(program), PYTHONPATH=PATH)
+    snap = mr.open(tmp_path / "out.pickle")
     noted = recorded_holders(snap)
     assert noted is not None, done.stdout + done.stderr
     assert noted.when == "oom"
@@ -185,10 +168,10 @@ def test_dry_run_looks_when_memory_first_runs_out(tmp_path: Path) -> None:
 def test_dry_run_looks_at_the_end_if_memory_suffices(tmp_path: Path) -> None:
     program = tmp_path / "filling.py"
     program.write_text(FILLING.replace("\nfill()", ""))
-    done = dryrun(tmp_path, "--holders", "--", PYTHON, str(program))
+    done = dryrun(tmp_path, "--holders", "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "last['small'] (dict)  " in done.stdout
-    noted = recorded_holders(mr.open(tmp_path / "dry.pickle"))
+    noted = recorded_holders(mr.open(tmp_path / "out.pickle"))
     assert noted is not None
     (group,) = noted.groups
     assert (group.name, group.file, noted.when) == ("last['small']", str(program), "end")
@@ -219,7 +202,7 @@ with memreplay.record("run.pickle", holders=True):
 def test_signal_is_handled_while_the_program_waits_for_a_thread(tmp_path: Path) -> None:
     program = tmp_path / "waiting.py"
     program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{WAITING}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     noted = recorded_holders(mr.open(tmp_path / "run.signal.pickle"))
     assert noted is not None
@@ -251,7 +234,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 def test_private_pools_have_holders(tmp_path: Path) -> None:
     program = tmp_path / "pools.py"
     program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{POOLS}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     snap = mr.open(tmp_path / "run.pickle")
     noted = recorded_holders(snap)

@@ -18,13 +18,9 @@ from memreplay.commands.app import app
 from memreplay.snapshot.cards import find
 from memreplay.snapshot.recorded_memory import CardSamples, CardUse, card_samples, host_use
 from tests.conftest import ROOT
+from tests.integration.dry import LONGEST, PYTHON, marks
 
-PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none"),
-]
+pytestmark = marks
 
 GIB = 1 << 30
 OTHERS = {4711: ("python", 10 * GIB), 50: ("serve", GIB)}
@@ -57,7 +53,7 @@ def run(folder: Path, *, nvml: bool = True, mig: bool = False) -> dict[str, Any]
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=LONGEST,
     )
     assert (folder / "told.json").exists(), done.stdout + done.stderr
     found: dict[str, Any] = json.loads((folder / "told.json").read_text())

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from tests.integration.test_dryrun import PYTHON, dryrun, pytestmark
+from tests.integration.dry import PYTHON, dryrun, marks
 
-__all__ = ["pytestmark"]
+pytestmark = marks
 
 PROGRAM = "tests/ranks/program.py"
 WAYS = ("fsdp", "hsdp", "tp", "fsdp_tp", "pp", "ep", "cp", "small")

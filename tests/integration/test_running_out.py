@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.integration.test_dryrun import PYTHON, pytestmark
+from tests.integration.dry import LONGEST, PYTHON, marks
 
-__all__ = ["pytestmark"]
+pytestmark = marks
 
 RANKS = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
 # For each program: the snapshots whose last event is the failed request, and others.
@@ -66,7 +66,7 @@ def test_failure_leaves_a_snapshot(name: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LONGEST,
     )
     output = done.stdout + done.stderr
     there = {

@@ -51,6 +51,16 @@ def most(gpu: Any) -> int:
     return int(gpu.memreplay_outside_bytes(0))
 
 
+def test_kernels_of_the_probe_of_values_are_not_the_first_ones(gpu: Any) -> None:
+    for _ in range(2):
+        launch(gpu)
+        gpu.memreplay_forget_kernels()
+        assert (outside(gpu), counts(gpu)[0][0], most(gpu)) == (526.8, 0, 552402944)
+    gpu.memreplay_forget_kernels()
+    launch(gpu)
+    assert (outside(gpu), counts(gpu)[0][0]) == (528.8, 1)
+
+
 def test_steps_are_those_of_a_real_h200(gpu: Any) -> None:
     """The figures were measured with torch.cuda.mem_get_info()."""
     assert outside(gpu) == 526.8

@@ -45,7 +45,7 @@ HUB, NETWORK = {"kind": "hub", "name": ""}, {"kind": "network", "name": ""}
         (ConnectionResetError("of another process"), None),
         (
             FileNotFoundError(2, "No such file", "data/x.bin"),
-            {"kind": "file", "name": "data/x.bin"},
+            {"kind": "folder", "name": "data/x.bin"},
         ),
         (FileNotFoundError(2, "No such file", b"a\xff"), {"kind": "file", "name": "a\udcff"}),
         (FileNotFoundError("nothing found"), {"kind": "file", "name": ""}),

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -327,6 +327,13 @@ def test_card_reports_reads_until_stopped(reads: Any) -> None:
     reads.stop()
     assert read() == 2
     card.cudaFree(at)
+
+
+def test_benchmarks_are_noticed_if_torch_has_them(recording: ModuleType) -> None:
+    for cudnn, found in ((SimpleNamespace(benchmark=True), True), (SimpleNamespace(), False)):
+        torch = SimpleNamespace(backends=SimpleNamespace(cudnn=cudnn))
+        assert recording.benchmarks(torch) is found
+    assert recording.benchmarks(SimpleNamespace()) is False
 
 
 def test_nothing_is_counted_without_a_card(

@@ -20,7 +20,8 @@ KINDS: tuple[tuple[EstimateName, float], ...] = (
     ("recurrent networks", 0.01),
     ("measured", 0.0),
 )
-_CUDNN = re.compile(r"cudnn|convolution|_rnn")
+_CONVOLUTION, _NETWORK = re.compile("convolution"), re.compile("_rnn")
+_TENSOR = re.compile("::empty_")  # convolutions take workspaces from the allocator itself
 
 
 class Estimates:
@@ -30,11 +31,13 @@ class Estimates:
         self.counts: Counter[int] = Counter()
         self.most: Counter[int] = Counter()  # of the process that has most
         self.most_bytes = 0
+        self.benchmark = False
 
     def look(self, process: Process, snap: Snapshot) -> None:
         """Add a process, whose snapshot this is."""
         facts = process.facts.get("estimates") or {}
         kinds = {size: kind for kind, size in facts.get("sizes", ())}
+        self.benchmark |= bool(process.facts.get("benchmark"))
         self.counts.update(dict(enumerate(facts.get("counts", ()))))
         if not kinds or not snap.has_events:
             return
@@ -51,6 +54,7 @@ class Estimates:
                 count=self.counts[kind],
                 peak_bytes=self.most[kind],
                 error_bytes=int(self.most[kind] * share),
+                benchmark=self.benchmark and name.startswith("convolutions"),
             )
             for kind, (name, share) in enumerate(KINDS)
             if self.counts[kind]
@@ -74,4 +78,6 @@ def _is_cudnn(snap: Snapshot, stack: int) -> bool:
     """Return whether cuDNN's operators allocated it. Without C++ frames, that isn't known."""
     names = [frame.function for frame in snap.stack(stack)]
     native = [name for name in names if "::" in name]
-    return not native or any(map(_CUDNN.search, native))
+    if not native or any(map(_NETWORK.search, native)):
+        return True
+    return any(map(_CONVOLUTION.search, native)) and not any(map(_TENSOR.search, native))

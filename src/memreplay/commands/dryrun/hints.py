@@ -20,6 +20,10 @@ _HINTS = {
         "it needs something from the network. A dry run needs no real data: use tensors of the same"
         " shapes, such as torch.rand() or torchvision.datasets.FakeData"
     ),
+    "folder": (
+        "the folder of {name} isn't here. Make it if the program writes there. A dry run needs no"
+        " real data or weights: use tensors of the same shapes"
+    ),
     "file": (
         "it needs {name}, which isn't here. A dry run needs no real data or weights: use tensors of"
         " the same shapes, or copy the file"

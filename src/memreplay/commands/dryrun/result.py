@@ -166,6 +166,9 @@ class Estimate(Record, frozen=True):
     """
     error_bytes: int
     """The error of `peak_bytes`, according to [measurements](dryrun.md#workspaces) on an H200."""
+    benchmark: bool = False
+    """Whether `torch.backends.cudnn.benchmark` was set at the end. cuDNN then takes the largest
+    workspace of all kernels that it tries, which isn't known."""
 
 
 class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):

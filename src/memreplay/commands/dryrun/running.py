@@ -351,7 +351,7 @@ def _nothing(ended: Ended, cards: int) -> None:
             " can't be recorded, and neither can a process before exec"
         )
     if not ended.status and not ended.timed_out and not ended.interrupted:
-        raise NothingToTellError("the program used no GPU")
+        raise NothingToTellError("the program used no GPU; its tensors must be on the device cuda")
     if ended.timed_out:
         how = "was stopped by --timeout"
     elif ended.interrupted:

@@ -41,8 +41,8 @@ _READS = (
     (False, "random", "random numbers were read: exact unless sizes use them"),
 )
 _ROUTING = {
-    "even": "spread evenly here (if all experts are alike, --routing same is the worst case)",
-    "same": "all the same here (the worst case if all experts are alike)",
+    "even": "spread evenly here (see --routing)",
+    "same": "all the same here (see --routing)",
 }
 
 
@@ -99,7 +99,8 @@ def _all_known(report: DryrunReport) -> bool:
     """
     sizes = any(one.makes_sizes for one in report.reads)
     error = sum(one.error_bytes for one in report.estimates)
-    return not (sizes or report.workspaces or report.unanswered or error > report.spare_bytes)
+    estimates = error > report.spare_bytes or any(one.benchmark for one in report.estimates)
+    return not (sizes or report.workspaces or report.unanswered or estimates)
 
 
 def dryrun_document(report: DryrunReport) -> Document:
@@ -269,7 +270,8 @@ def _estimate(one: Estimate, where: str | None) -> str:
         return f"measured: sizes of cuDNN's workspaces, {share}{source}"
     if one.peak_bytes:
         share = f"{size(one.peak_bytes)} of the peak, ±{size(one.error_bytes)} on an H200"
-    return f"estimate: cuDNN's workspaces for {one.name}, {share}"
+    more = "; cudnn.benchmark is set, which may take more" if one.benchmark else ""
+    return f"estimate: cuDNN's workspaces for {one.name}, {share}{more}"
 
 
 def _place(one: ValueRead) -> str:

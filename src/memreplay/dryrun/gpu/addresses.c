@@ -41,6 +41,8 @@ static int reserve(void) {
         if (at != MAP_FAILED) {
             base = fresh = ((uint64_t)(uintptr_t)at + PAGE - 1) & ~(PAGE - 1);
             end = (uint64_t)(uintptr_t)at + bytes;
+            /* A few known bytes would take 2 MiB of the host where these are the default. */
+            madvise(at, bytes, MADV_NOHUGEPAGE);
         }
     }
     return base != 0;

@@ -30,6 +30,15 @@ void outside_gone(enum outside part, int device) {
     give_outside(device, card()->outside[part]);
 }
 
+/* Forget that kernels ran, because only the probe of values did so (inside/memreplay_values.py). */
+API void memreplay_forget_kernels(void) {
+    int device = current_device();
+    if (!__atomic_exchange_n(&now[device][KERNELS], 0, __ATOMIC_RELAXED))
+        return;
+    memreplay_outside[device][KERNELS] = 0;
+    give_outside(device, card()->outside[KERNELS]);
+}
+
 /* Return the most memory that a card has had taken outside the program's allocator, including the
  * context. */
 API uint64_t memreplay_outside_bytes(int device) {

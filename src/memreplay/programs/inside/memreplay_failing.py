@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
-    from typing import Any
 
 # Modules whose exceptions mean that something couldn't be downloaded, by what it was.
 HUB = ("huggingface_hub", "datasets.exceptions")
@@ -35,8 +34,8 @@ def write(path: str) -> None:
 
 
 def missing(error: BaseException) -> dict[str, str] | None:
-    """Return what was missing: its kind (`hub`, `torch.hub`, `network` or `file`), and its name if
-    that is known.
+    """Return what was missing: its kind (`hub`, `torch.hub`, `network`, `file`, or a file's
+    `folder`), and the file's name if that is known.
     """
     errors = list(chain(error))
     if any(belongs(one, HUB) for one in errors):
@@ -49,8 +48,9 @@ def missing(error: BaseException) -> dict[str, str] | None:
         if isinstance(one, FileNotFoundError) and not any(
             os.path.basename(file) == "subprocess.py" for file in files([one])
         ):
-            name: Any = one.filename
-            return {"kind": "file", "name": os.fsdecode(name)[:MOST] if name else ""}
+            name = os.fsdecode(one.filename) if one.filename else ""
+            there = os.path.isdir(os.path.dirname(os.path.abspath(name)))
+            return {"kind": "file" if there else "folder", "name": name[:MOST]}
     return None
 
 

@@ -360,6 +360,7 @@ class Recording:
             "unanswered": calls(),
             "workspaces": workspaces(),
             "estimates": estimates(),
+            "benchmark": benchmarks(self.torch),
             "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
             "no_values": self.no_values,
@@ -606,6 +607,12 @@ def estimates() -> dict[str, Any]:
     pairs = (ctypes.c_uint64 * (2 * n)).in_dll(card, "memreplay_estimated")
     sizes = [(pairs[i], pairs[i + 1]) for i in range(0, 2 * n, 2)]
     return {"counts": list(counts), "sizes": sizes}
+
+
+def benchmarks(torch: Any) -> bool:
+    """Return whether cuDNN tries several kernels, and so takes the largest of their workspaces."""
+    settings = getattr(getattr(torch, "backends", None), "cudnn", None)
+    return bool(getattr(settings, "benchmark", False))
 
 
 def outside(devices: int) -> list[list[int]]:

@@ -257,6 +257,7 @@ class Values:
         memory = ctypes.c_int64.from_address(at)
         self.is_on = memory.value == 42 and self.library.memreplay_knowledge(at, 8) == KNOWN
         self.library.memreplay_know(at, 8, UNKNOWN)
+        self.library.memreplay_forget_kernels()
         memory.value = 0
         if not self.is_on:
             self.library.memreplay_values_begin(None, 0)

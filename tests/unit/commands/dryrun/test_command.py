@@ -252,7 +252,8 @@ def test_program_that_uses_no_gpu_is_an_error(ground: Ground) -> None:
     ground.program("import torch; print(torch.cuda.device_count())")
     done = ground.ask()
     assert (done.exit_code, done.stdout) == (5, "")
-    assert done.stderr == "memreplay: error: the program used no GPU\n"
+    said = "the program used no GPU; its tensors must be on the device cuda"
+    assert done.stderr == f"memreplay: error: {said}\n"
 
 
 def test_python_must_load_the_recorder(ground: Ground) -> None:
@@ -415,6 +416,7 @@ def test_estimates_in_the_peak_are_named(ground: Ground) -> None:
             "count": 1,
             "peak_bytes": n_bytes,
             "error_bytes": n_bytes // 100,
+            "benchmark": False,
         }
     ]
     words = " ".join(ground.ask("--gpu", "A100-80").stdout.split())

@@ -20,12 +20,17 @@ MIB = 1 << 20
 BASE = 1 << 30
 PYTHON = [("step", "train.py", 3)]
 CONVOLUTION = [("at::native::cudnn_convolution(at::Tensor const&)", "??", 0), *PYTHON]
+EMPTY = ("at::detail::empty_cuda(c10::ArrayRef<long>, c10::TensorOptions const&)", "??", 0)
+NETWORK = [EMPTY, ("at::native::_cudnn_rnn(at::Tensor const&)", "??", 0), *PYTHON]
 PRODUCT = [("at::native::addmm(at::Tensor const&)", "??", 0), *PYTHON]
 FIRST, LAST, RECURRENT, MEASURED = range(4)
 
 
 def look(
-    folder: Path, sizes: list[tuple[int, int]], *live: tuple[int, list[tuple[str, str, int]]]
+    folder: Path,
+    sizes: list[tuple[int, int]],
+    *live: tuple[int, list[tuple[str, str, int]]],
+    benchmark: bool = False,
 ) -> tuple[Estimate, ...]:
     """Return the estimates of a process with these sizes, at a peak with these allocations."""
     made = SnapshotBuilder()
@@ -36,7 +41,7 @@ def look(
         at += size
     path = folder / "x.pickle"
     path.write_bytes(build.dump(made.build()))
-    facts = {"estimates": {"counts": [3, 0, 2, 1], "sizes": sizes}}
+    facts = {"estimates": {"counts": [3, 0, 2, 1], "sizes": sizes}, "benchmark": benchmark}
     estimates = Estimates()
     with open_snapshot(str(path)) as snap:
         estimates.look(Process(1, path, facts, ""), snap)
@@ -48,14 +53,17 @@ def test_workspaces_are_recognized_by_size_and_function(tmp_path: Path) -> None:
         tmp_path,
         [(FIRST, 10 * MIB), (RECURRENT, 4 * MIB), (MEASURED, MIB)],
         (10 * MIB, CONVOLUTION),
-        (10 * MIB, PRODUCT),  # a tensor that happens to have this size
+        # tensors that happen to have this size
+        (10 * MIB, PRODUCT),
+        (10 * MIB, [EMPTY, *CONVOLUTION]),
+        (4 * MIB, NETWORK),
         (4 * MIB, PYTHON),  # without C++ frames
         (4 * MIB, []),
         (2 * MIB, CONVOLUTION),
     )
     assert found == (
         Estimate("convolutions", 3, 10 * MIB, 10 * MIB * 15 // 100),
-        Estimate("recurrent networks", 2, 8 * MIB, 8 * MIB // 100),
+        Estimate("recurrent networks", 2, 12 * MIB, 12 * MIB // 100),
         Estimate("measured", 1, 0, 0),
     )
 
@@ -88,6 +96,19 @@ def test_share_of_the_peak_is_shown() -> None:
         "estimate: cuDNN's workspaces for recurrent networks, none in the peak",
         "measured: sizes of cuDNN's workspaces, 1.0 MiB of the peak (NVIDIA H200, cudnn 91900)",
     ]
+
+
+def test_largest_workspace_is_not_known() -> None:
+    estimate = Estimate("convolutions", 1, MIB, 0, benchmark=True)
+    (line,) = numbers(estimate)
+    assert line.endswith("±0 B on an H200; cudnn.benchmark is set, which may take more")
+    assert verdict_line(report(estimates=(estimate,))).startswith("fits T4, as far as is known, ")
+
+
+@pytest.mark.parametrize("tried", [False, True])
+def test_benchmark_only_concerns_convolutions(tmp_path: Path, tried: bool) -> None:
+    found = look(tmp_path, [(FIRST, MIB), (RECURRENT, MIB)], benchmark=tried)
+    assert [one.benchmark for one in found] == [tried, False, False]
 
 
 @pytest.mark.parametrize("error, known", [(GIB, True), (13 * GIB, False)])

@@ -26,6 +26,7 @@ def ended(status: int, *missing: tuple[str, str]) -> Ended:
         (("torch.hub", ""), "it downloads weights. A dry run needs none: pass weights=None"),
         (("network", ""), "it needs something from the network. A dry run needs no real data"),
         (("file", "a{b}.bin"), "it needs a{b}.bin, which isn't here. A dry run needs no real"),
+        (("folder", "out/x.json"), "the folder of out/x.json isn't here. Make it if the program"),
         (("file", ""), "it needs a file, which isn't here. "),
     ],
 )

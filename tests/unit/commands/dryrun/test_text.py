@@ -153,13 +153,10 @@ def test_reads_of_gpu_values_are_shown() -> None:
     made = report(reads=chosen)
     assert verdict_line(made).startswith("fits T4, as far as is known, 12.0 GiB")
     assert (
-        "not exact: sizes depend on choices by activations, spread evenly here (if all experts are"
-        " alike, --routing same is the worst case) item in step train.py:5 choices by activations"
-        " were read, spread evenly"
+        "not exact: sizes depend on choices by activations, spread evenly here (see --routing)"
+        " item in step train.py:5 choices by activations were read, spread evenly"
     ) in words(made)
-    assert "all the same here (the worst case if all experts are alike)" in words(
-        report(reads=chosen, routing="same")
-    )
+    assert "all the same here (see --routing)" in words(report(reads=chosen, routing="same"))
     made = report(workspaces=(Unknown("cuDNN", 2000),))
     assert "not exact: workspaces of cuDNN aren't counted (2,000 calls)" in words(made)
     made = report(unanswered=tuple(Unknown(f"cuda{i}Get", i + 1) for i in range(5)))
