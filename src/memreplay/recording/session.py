@@ -369,6 +369,12 @@ class Session:
         finally:
             self.dumping = False
 
+    def failed(self) -> None:
+        """Handle a failed request, before its error is raised."""
+        self.failures.failed()
+        if not self.failures.has_last:
+            self.samples.take()  # otherwise the snapshot has a sample
+
     def uncaught(self, error: BaseException | None) -> None:
         """Handle an exception that ends the program or a thread."""
         if self.of == os.getpid():
@@ -524,8 +530,7 @@ def ranks_of(torch: Any) -> tuple[int, int] | None:
 def out_of_memory(*_: object) -> None:
     """PyTorch's out-of-memory observer."""
     for recorder in _active:
-        recorder.guard.run("noting a failed request", recorder.failures.failed)
-        recorder.guard.run("measuring memory", recorder.samples.take)
+        recorder.guard.run("noting a failed request", recorder.failed)
 
 
 def recordable(torch: Any) -> tuple[str, Any]:

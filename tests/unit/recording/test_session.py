@@ -41,7 +41,7 @@ def events(path: Path) -> int:
 
 
 def test_each_failed_request_is_sampled(torch: Torch, tmp_path: Path) -> None:
-    """Only three of them write a snapshot, but all are in the last one's samples."""
+    """A snapshot replaces the third one's again and again, but all are in its samples."""
     taken = []
     with mr.record(tmp_path / "snap.pickle") as recorder:
         samples = recorder._session.samples
