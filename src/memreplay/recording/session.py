@@ -198,9 +198,12 @@ class Session:
         """Start PyTorch's recording with the arguments this version accepts."""
         record = self.devices.memory._record_memory_history
         entries = sys.maxsize if self.max_entries is None else self.max_entries
+        version = str(self.torch.__version__)
         stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
         wanted = {
-            "context": history_context(str(self.torch.__version__)),
+            # Stacks of frees cost as much as those of allocations, and are rarely needed. Without
+            # them, frees have their allocations' stacks.
+            "context": history_context(version) if self.continuous is None else "alloc",
             "clear_history": True,
             **self.history,
             "enabled": "all",
@@ -229,7 +232,11 @@ class Session:
         record(**asked)
         self.counted = statistics_of(self.devices)
         self.goes_on = True
-        if wanted["context"] != "all" and "context" not in self.history:
+        if (
+            history_context(version) != "all"
+            and not self.continuous
+            and "context" not in self.history
+        ):
             self.say(
                 WARNING,
                 f"stacks of frees aren't recorded, because PyTorch {self.torch.__version__}"
