@@ -255,9 +255,9 @@ class Session:
                 with contextlib.suppress(ValueError):  # only the main thread can do this
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
-        if self.rotation is not None:
-            self.rotation.stop()
-            self.rotation = None
+        rotation, self.rotation = self.rotation, None
+        if rotation is not None and self.of == os.getpid():  # a forked child has no thread
+            rotation.stop()
         self.noting.stop()
         if self.goes_on:
             self.goes_on = False
