@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each turn, at least")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--stacks", default="auto")
+    parser.add_argument("--context", default="alloc", help="PyTorch's: all, alloc or state")
     parser.add_argument("--entries", type=int, default=ENTRIES)
     asked = parser.parse_args()
     step = training(asked.layers) if asked.program == "gpt" else small()
@@ -81,6 +82,7 @@ def turn_of(
     """
     options: dict[str, Any] = {
         "stacks": asked.stacks,
+        "context": asked.context,
         "max_entries": asked.entries,
         "overwrite": True,
         "quiet": True,

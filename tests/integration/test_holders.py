@@ -181,12 +181,19 @@ WAITING = """
 import os, signal, threading, time
 import torch
 import memreplay
+from memreplay.recording import holders
 
 def work(stop):
     mine = [torch.ones(1 << 20, dtype=torch.uint8, device="cuda")]
     started.set()
     stop.wait()
 
+def stop_after(file):
+    while not os.path.exists(file):
+        time.sleep(0.05)
+    stop.set()
+
+holders.Holders.__init__.__kwdefaults__["seconds"] = 60.0  # also on a slow machine
 with memreplay.record("run.pickle", holders=True):
     torch.ones(1, device="cuda")
     started, stop = threading.Event(), threading.Event()
@@ -194,7 +201,7 @@ with memreplay.record("run.pickle", holders=True):
     thread.start()
     started.wait()
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
-    threading.Timer(3, stop.set).start()
+    threading.Thread(target=stop_after, args=("run.signal.pickle",)).start()
     thread.join()
 """
 

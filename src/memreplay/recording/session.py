@@ -252,9 +252,12 @@ class Session:
         """Start PyTorch's recording with the arguments this version accepts."""
         record = self.devices.memory._record_memory_history
         entries = sys.maxsize if self.max_entries is None else self.max_entries
+        version = str(self.torch.__version__)
         stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
         wanted = {
-            "context": history_context(str(self.torch.__version__)),
+            # Stacks of frees cost as much as those of allocations, and are rarely needed. Without
+            # them, frees have their allocations' stacks.
+            "context": history_context(version) if self.continuous is None else "alloc",
             "clear_history": True,
             **self.history,
             "enabled": "all",
@@ -283,7 +286,11 @@ class Session:
         record(**asked)
         self.counted = statistics_of(self.devices)
         self.goes_on = True
-        if wanted["context"] != "all" and "context" not in self.history:
+        if (
+            history_context(version) != "all"
+            and not self.continuous
+            and "context" not in self.history
+        ):
             self.say(
                 WARNING,
                 f"stacks of frees aren't recorded, because PyTorch {self.torch.__version__}"
@@ -304,9 +311,9 @@ class Session:
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
         self.samples.stop()
-        if self.rotation is not None:
-            self.rotation.stop()
-            self.rotation = None
+        rotation, self.rotation = self.rotation, None
+        if rotation is not None and self.of == os.getpid():  # a forked child has no thread
+            rotation.stop()
         self.noting.stop()
         if self.goes_on:
             self.goes_on = False

@@ -26,7 +26,7 @@ class Allocator:
         self.lines = 0
         self.cleared = 0
         self.meanwhile: Callable[[], object] = lambda: None
-        """What other threads do before a snapshot's blocks are read, after its events."""
+        """Called between reading a snapshot's events and its blocks, as other threads go on."""
         self.memory = SimpleNamespace(_snapshot=self.snapshot)
         if light:
             self.memory.memory_snapshot = self.memory_snapshot

@@ -75,6 +75,7 @@ class Torch(ModuleType):
             is_available=lambda: there,
             device_count=lambda: 1,
             get_device_properties=lambda _: card,
+            memory_stats_as_nested_dict=lambda _: {},
             memory=self.memory,
         )
 

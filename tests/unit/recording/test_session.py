@@ -413,3 +413,33 @@ def test_model_or_list_of_models_becomes_a_list() -> None:
     assert module.as_list(None) == []
     assert module.as_list(model) == [model]  # like a Sequential
     assert module.as_list([model, 1]) == [model, 1]
+
+
+def test_continuous_recording_writes_windows(torch: Torch, tmp_path: Path) -> None:
+    path = tmp_path / "snap.pickle"
+    path.touch()  # isn't written, so it may exist
+    for number in (1, 2, 3):
+        with mr.record(path, continuous={"keep": 2}, max_entries=100) as recorder:
+            torch.memory.take()
+        assert recorder.path == str(tmp_path / f"snap.window-00000{number}.pickle")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "snap.pickle",
+        "snap.window-000002.pickle",
+        "snap.window-000003.pickle",
+    ]
+    asked = torch.memory.asked[0]
+    assert (asked["max_entries"], asked["context"]) == (100, "alloc")
+
+
+def test_continuous_recording_has_a_window_for_running_out(torch: Torch, tmp_path: Path) -> None:
+    recorder = mr.record(tmp_path / "snap.pickle", continuous=True)
+    torch.memory.take()
+    with pytest.raises(OutOfMemoryError), recorder:
+        torch.run_out()
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.window-000001-oom.pickle"]
+    assert recorder.path.endswith("snap.window-000001-oom.pickle")
+
+
+def test_wrong_options_of_a_continuous_recording_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="continuous: unknown often"):
+        mr.record(tmp_path / "snap.pickle", continuous={"often": 1})
