@@ -114,7 +114,7 @@ def test_other_processes_are_named(folder: Path) -> None:
     ]
     (own,) = (one for one in found.processes if one.is_recorded)
     assert own.bytes == found.outside_bytes + found.reserved_bytes
-    text = str(mr.report(mr.open(folder / "released.pickle")))
+    text = " ".join(str(mr.report(mr.open(folder / "released.pickle"))).split())
     assert "another process: pid 4711 python" in text
     assert found.processes_missing == ""
 
@@ -127,7 +127,7 @@ def test_failed_request_has_its_own_sample(folder: Path, told: dict[str, Any]) -
     assert found.at_oom
     assert found.free_bytes == told["oom"]["free"] == device.ooms[0].device_free_bytes
     assert found.reserved_bytes == told["oom"]["reserved"]
-    assert "in use on the card when the request failed" in str(report)
+    assert "in use on the card when the request failed" in " ".join(str(report).split())
 
 
 def test_pinned_memory_equals_the_allocator(folder: Path, told: dict[str, Any]) -> None:
@@ -187,5 +187,5 @@ def test_without_a_list_the_sum_is_known(tmp_path: Path) -> None:
     assert found.other_bytes is None
     assert found.outside_bytes == truth["total"] - truth["free"] - truth["reserved"]
     assert found.processes_missing == "install nvidia-ml-py to see other processes"
-    text = str(mr.report(mr.open(tmp_path / "cublas.pickle")))
+    text = " ".join(str(mr.report(mr.open(tmp_path / "cublas.pickle"))).split())
     assert "outside PyTorch's allocator: context, kernels, libraries, other processes" in text
