@@ -256,3 +256,42 @@ def test_private_pools_have_holders(tmp_path: Path) -> None:
         if one.pool != (0, 0)
     }
     assert {(one.pool, one.bytes) for one in noted.pools} == reserved
+
+
+PINNED = """
+import torch
+from torch.utils.data import DataLoader
+import memreplay
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, at):
+        return torch.zeros(1 << 18)
+
+def main():
+    kept, held = [], torch.empty(1 << 20, device="cuda")
+    for batch in DataLoader(Samples(), batch_size=2, pin_memory=True):
+        kept.append(batch)
+    small, plain = torch.empty(64).pin_memory(), torch.empty(1 << 20)
+    recorder.dump("run.pickle")
+
+with memreplay.record("end.pickle", holders=True) as recorder:
+    main()
+"""
+
+
+def test_pinned_batches_have_a_holder(tmp_path: Path) -> None:
+    program = tmp_path / "pinned.py"
+    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{PINNED}")
+    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+    noted = recorded_holders(mr.open(tmp_path / "run.pickle"))
+    assert noted is not None
+    assert {(one.name, one.function) for one in noted.pinned} == {
+        ("kept[…]", "main"),
+        ("batch", "main"),
+    }
+    assert sum(one.bytes for one in noted.pinned) == 3 * 2 * MIB
+    assert sum(one.count for one in noted.pinned) == 3

@@ -38,6 +38,7 @@ STORED = 200  # maximum number of groups in a snapshot
 LONGEST = 500  # maximum length of a text, in characters
 NODES = 3  # number of autograd nodes to name in a group
 RAW = "_raw_saved_"
+LEAST_PINNED = 1 << 16  # bytes; smaller pinned tensors are left out
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
 
 
@@ -128,7 +129,7 @@ class Holders:
         self.gradients()
         self.autograd()
         self.rest()
-        pools = self.of_pools()
+        pools, pinned = self.of_pools(), self.of_pinned()
         self.locals, self.globals = {}, {}  # frames refer to this object
         largest = sorted(self.groups.items(), key=lambda one: (-one[1].bytes, one[0]))
         self.order = {key: at for at, (key, _) in enumerate(largest)}
@@ -141,6 +142,7 @@ class Holders:
             "seconds": round(time.monotonic() - self.began, 3),
             "complete": self.complete,
             **({"pools": pools} if pools else {}),
+            **({"pinned": pinned} if pinned else {}),
         }
 
     def of_pools(self) -> list[dict[str, Any]]:
@@ -151,12 +153,22 @@ class Holders:
             if pool not in holders or holders[pool].kind == "unknown":
                 holders[pool] = key
         return [
-            {
-                **described(holders.get(pool, UNKNOWN), Group()),
-                "bytes": unused,
-                "pool": list(pool),
-            }
+            {**named_holder(holders.get(pool, UNKNOWN)), "bytes": unused, "pool": list(pool)}
             for pool, unused in sorted(self.unused.items(), key=lambda one: -one[1])
+        ]
+
+    def of_pinned(self) -> list[dict[str, Any]]:
+        """Return who holds pinned memory of the host, largest first."""
+        left = dict(self.pinned.values())
+        found: dict[Key, list[int]] = defaultdict(list)
+        for at in sorted(self.pinned, key=lambda at: self.keys[at].kind == "unknown"):
+            size = left.pop(self.pinned[at][0], None)
+            if size is not None:
+                found[self.keys[at]].append(size)
+        largest = sorted(found.items(), key=lambda one: (-sum(one[1]), one[0]))
+        return [
+            {**named_holder(key), "bytes": sum(sizes), "count": len(sizes)}
+            for key, sizes in largest[:TOP]
         ]
 
     def blocks_of_groups(self) -> dict[str, str]:
@@ -177,15 +189,19 @@ class Holders:
             self.torch.Tensor, self.torch.nn.Module, self.torch.optim.Optimizer, *of_pools
         )
         self.blocks: dict[int, list[int]] = {}  # tensor -> its blocks
+        self.pinned: dict[int, tuple[int, int]] = {}  # tensor -> its pinned memory
         self.graphs: dict[int, Any] = {}  # tensor -> the last node of its graph
         for one in tensors:
             if not self.in_time():
                 break
             blocks = [at for at in self.blocks_of(one) if at in self.sizes]
             node = self.node_of(one)
-            if blocks or node is not None:
+            pinned = None if blocks else self.pinned_block(one)
+            if blocks or pinned is not None or node is not None:
                 at = self.graph.add(one)
                 self.blocks[at] = blocks
+                if pinned is not None:
+                    self.pinned[at] = pinned
                 if node is not None:
                     self.graphs[at] = node
         inner = {
@@ -212,6 +228,23 @@ class Holders:
             return self.addresses.found(tensor)
         except Exception:
             return self.addresses.all(tensor)  # which counts the error
+
+    def pinned_block(self, tensor: Any) -> tuple[int, int] | None:
+        """Return the address and bytes of a tensor in pinned memory of the host; None for others,
+        and for small ones.
+        """
+        if type(tensor) not in self.addresses.plain or tensor.device.type != "cpu":
+            return None
+        try:
+            storage = tensor.untyped_storage()
+            size = storage.nbytes()
+            if size < LEAST_PINNED:
+                return None
+            with getattr(self.torch._C, "_DisableTorchDispatch", contextlib.nullcontext)():
+                pinned = self.torch._C.TensorBase.is_pinned(tensor)
+            return (storage.data_ptr(), size) if pinned else None
+        except (AttributeError, RuntimeError, NotImplementedError):
+            return None
 
     def node_of(self, tensor: Any) -> Any:
         if naming.type_name(tensor) in self.addresses.without_memory:
@@ -531,7 +564,7 @@ def size_of(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def described(key: Key, group: Group) -> dict[str, Any]:
+def named_holder(key: Key) -> dict[str, Any]:
     return {
         "kind": key.kind,
         "name": key.text[:LONGEST],
@@ -539,6 +572,12 @@ def described(key: Key, group: Group) -> dict[str, Any]:
         "file": key.place.file[:LONGEST],
         "line": key.place.line,
         "type_name": key.type[:LONGEST],
+    }
+
+
+def described(key: Key, group: Group) -> dict[str, Any]:
+    return {
+        **named_holder(key),
         "bytes": group.bytes,
         "count": group.count,
         "autograd_bytes": group.autograd_bytes,

@@ -43,6 +43,7 @@ def holder_blocks(found: RecordedHolders | None, shown: int = SHOWN) -> list[Blo
         Heading((f"{size(found.total_bytes)} in use {_WHEN[found.when]}", "by holder")),
         _holders_table(rows),
         *_pools(found),
+        *_pinned(found),
     ]
     return blocks if found.complete else [*blocks, _INCOMPLETE]
 
@@ -113,6 +114,13 @@ def _pools(found: RecordedHolders) -> list[Block]:
     ]
     titles = ("not in use", "pool", "held by")
     return [Table(titles, ("right", "left", "left"), tuple(rows), spare=(1,))] if rows else []
+
+
+def _pinned(found: RecordedHolders) -> list[Block]:
+    """Return a table of the holders of pinned memory."""
+    rows = [Row((size(one.bytes), count(one.count), place_of(one))) for one in found.pinned[:SHOWN]]
+    titles = ("pinned on the host", "count", "held by")
+    return [Table(titles, ("right", "right", "left"), tuple(rows))] if rows else []
 
 
 def _row(one: HeldBy, total: int) -> Row:

@@ -119,6 +119,15 @@ class HeldPool(Holder, frozen=True):
         return "C++ code, or not found" if self.kind == "unknown" else super().words
 
 
+class HeldPinned(Holder, frozen=True):
+    """Pinned memory of the host that the same Python object keeps alive."""
+
+    bytes: Bytes
+    """Bytes of these storages."""
+    count: Bytes
+    """Number of storages, each of at least 64 KiB."""
+
+
 class RecordedHolders(Record, frozen=True):
     """The holders of all allocations on all devices when the recorder looked."""
 
@@ -141,6 +150,8 @@ class RecordedHolders(Record, frozen=True):
     pools: Annotated[tuple[HeldPool, ...], Meta(max_length=10_000)] = ()
     """Private pools whose memory isn't in use, largest first. Their bytes aren't in `total_bytes`.
     """
+    pinned: Annotated[tuple[HeldPinned, ...], Meta(max_length=10_000)] = ()
+    """The largest holders of pinned memory. Their bytes aren't in `total_bytes`."""
 
     def largest(self, most: int = SHOWN) -> RecordedHolders:
         """Return only the largest groups."""

@@ -7,7 +7,12 @@ from msgspec.structs import replace
 
 from memreplay.render.plain import render_plain
 from memreplay.render.recorded_holders import holder_blocks
-from memreplay.snapshot.recorded_holders import HeldBy, HeldPool, RecordedHolders
+from memreplay.snapshot.recorded_holders import (
+    HeldBy,
+    HeldPinned,
+    HeldPool,
+    RecordedHolders,
+)
 from tests.unit.snapshot.test_recorded_holders import LIST, NOTES
 
 
@@ -47,6 +52,23 @@ def test_private_pools_are_below() -> None:
         "not in use  pool            held by",
         "   2.0 MiB  graph pool 1:0  graph (CUDAGraph) in train()  /home/ana/train.py:12",
         "   1.0 MiB  user pool 0:3   C++ code, or not found",
+    ]
+
+
+def test_pinned_memory_is_below() -> None:
+    pinned = HeldPinned(
+        kind="variable",
+        name="batches[…]",
+        function="train",
+        file="/home/ana/train.py",
+        line=12,
+        type_name="list",
+        bytes=3 << 20,
+        count=3,
+    )
+    assert text(replace(NOTES, pinned=(pinned,))).splitlines()[-2:] == [
+        "pinned on the host  count  held by",
+        "           3.0 MiB      3  batches[…] (list) in train()  /home/ana/train.py:12",
     ]
 
 

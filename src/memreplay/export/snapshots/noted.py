@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def noted_of(snap: Snapshot, excerpts: list[Excerpt], *, frames: bool = True) -> dict[str, object]:
     """Return the value of memreplay's key for a slice.
 
-    It only covers the slice's allocations and steps. Without `frames`, source lines are dropped.
+    It only covers the slice's allocations and steps. Without `frames`, source lines and the holders
+    of memory are dropped, because they also name code.
     """
     own = dict(snap.recorder)
     if not frames:
         own.pop("source_lines", None)
+        own.pop("holders", None)
     # The reader infers the backend from blocks and stacks, but a slice may have neither.
     if not snap.backend.is_cuda:
         own["backend"] = snap.backend.name

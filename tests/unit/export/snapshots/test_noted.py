@@ -41,6 +41,8 @@ def test_holders_are_of_the_end_of_the_recording() -> None:
     whole = with_holders(simple(), (held("losses[…]"),), {0x1000: 0})
     assert own(sliced(whole, start=3))["holders"] == whole["memreplay"]["holders"]
     assert "holders" not in own(sliced(whole, stop=2))
+    assert "holders" in own(sliced(whole, strip="plumbing"))
+    assert "holders" not in own(sliced(whole, strip="all"))  # they name code
 
 
 def test_moment_of_the_holders_moves_with_its_event() -> None:
