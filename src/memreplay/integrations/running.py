@@ -157,8 +157,9 @@ class Recording:
     def open(self) -> None:
         """Start recording, if this rank is wanted."""
         torch, _ = find_torch()
-        ranks = (None if torch is None else ranks_of(torch)) or ranks_of_environment() or (0, 1)
-        if self.options.ranks is not None and ranks[0] not in self.options.ranks:
+        ranks = None if torch is None else ranks_of(torch)
+        rank = (ranks or ranks_of_environment())[0] or 0
+        if self.options.ranks is not None and rank not in self.options.ranks:
             return
         model, optimizer = self.given
         self.given = None, None  # found when they run, if there's another recording
@@ -184,7 +185,7 @@ class Recording:
         if self.session is not None and self.active:
             self.session.__exit__(None if error is None else type(error), error, None)
 
-    def free_path(self, ranks: tuple[int, int]) -> str:
+    def free_path(self, ranks: tuple[int, int] | None) -> str:
         """Return the path to write, which doesn't exist yet, or is replaced."""
         path = self.options.path or os.path.join(self.folder, NAME)
         if not is_url(path):

@@ -496,10 +496,10 @@ def own_path(path: str, ranks: tuple[int, int] | None = None) -> str:
 
     `ranks`: the rank and world size; the environment's if unknown.
     """
-    rank, world = ranks or ranks_of_environment() or (0, 1)
+    rank, world = ranks or ranks_of_environment()
     if "{rank}" in path:
-        return path.replace("{rank}", str(rank))
-    return beside(path, f".rank{rank}") if world > 1 else path
+        return path.replace("{rank}", str(rank or 0))
+    return beside(path, f".rank{rank or 0}") if (world or 1) > 1 else path
 
 
 def command(path: str) -> str:
