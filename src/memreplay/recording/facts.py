@@ -191,7 +191,7 @@ def ranks_of_environment() -> tuple[int | None, int | None]:
     """Return the rank and world size that a launcher set: torchrun, Slurm or MPI."""
     for names in RANKS:
         told = [os.environ.get(name, "") for name in names]
-        if told[0].isdecimal():
-            rank, world = (int(one) if one.isdecimal() else None for one in told)
+        rank, world = (int(one) if one.isdecimal() else None for one in told)
+        if rank is not None or world is not None:
             return rank, world
     return None, None
