@@ -376,6 +376,8 @@ def test_file_name_contains_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own_path("a{rank}.pickle") == "a3.pickle"
     assert own_path("a.pickle", (1, 2)) == "a.rank1.pickle"  # PyTorch's process group knows better
     monkeypatch.delenv("RANK")
+    assert own_path("a.pickle") == "a.rank0.pickle"
+    monkeypatch.delenv("WORLD_SIZE")
     monkeypatch.setenv("SLURM_PROCID", "5")
     monkeypatch.setenv("SLURM_NTASKS", "8")
     assert own_path("a.pickle") == "a.rank5.pickle"
