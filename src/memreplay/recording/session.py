@@ -30,7 +30,7 @@ from memreplay.recording.facts import (
     stacks_for,
     statistics_of,
 )
-from memreplay.recording.guarding import Guard, from_a_signal
+from memreplay.recording.guarding import Guard, described, from_a_signal
 from memreplay.recording.holders import SECONDS, TOP, Holders, nothing_collected
 from memreplay.recording.logs import Say, log
 from memreplay.recording.noting import Given, Noting
@@ -255,7 +255,10 @@ class Session:
             )
         if self.stacks == "auto" and stacks == "all":
             self.set_symbolize = name_frames_quickly()
-        record(**{name: value for name, value in wanted.items() if name in known})
+        try:
+            record(**{name: value for name, value in wanted.items() if name in known})
+        except RuntimeError as error:  # e.g. with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+            raise CannotRecordError(f"PyTorch can't record: {described(error)}") from None
         self.counted = statistics_of(self.devices)
         self.goes_on = True
         if wanted["context"] != "all" and "context" not in self.history:
@@ -291,7 +294,7 @@ class Session:
         core = getattr(self.torch, "_C", None)
         attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
         if attach is not None and self.kind not in _observing:
-            attach(out_of_memory)
+            self.guard.run("watching for failed requests", attach, out_of_memory)
             _observing.append(self.kind)
         usable = (
             self.on_signal

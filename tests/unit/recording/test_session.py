@@ -394,3 +394,35 @@ def test_model_or_list_of_models_becomes_a_list() -> None:
     assert module.as_list(None) == []
     assert module.as_list(model) == [model]  # like a Sequential
     assert module.as_list([model, 1]) == [model, 1]
+
+
+def test_allocator_that_cannot_be_recorded_is_a_warning(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: object, stacks: str = "", **__: object) -> None:
+        raise RuntimeError("cudaMallocAsync does not yet support recordHistory.\nFile an issue.")
+
+    monkeypatch.setattr(torch.memory, "_record_memory_history", refuse)
+    before = sys.excepthook, signal.getsignal(signal.SIGTERM)
+    with mr.record(tmp_path / "snap.pickle") as recorder:
+        assert not recorder.recording
+    assert "nothing is recorded: PyTorch can't record: RuntimeError: cudaMallocAsync" in caplog.text
+    assert (sys.excepthook, signal.getsignal(signal.SIGTERM)) == before
+    with pytest.raises(UsageError), mr.record(tmp_path / "snap.pickle", strict=True):
+        pass
+
+
+def test_observer_that_cannot_be_attached_does_not_end_the_program(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("not supported")
+
+    torch._C._cuda_attach_out_of_memory_observer = refuse
+    with mr.record(tmp_path / "snap.pickle"):
+        torch.memory.take()
+    assert events(tmp_path / "snap.pickle") == 1
+    assert "watching for failed requests failed (RuntimeError: not supported)" in caplog.text
