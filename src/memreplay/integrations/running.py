@@ -18,9 +18,9 @@ from memreplay.io.urls import is_url
 from memreplay.recording.facts import ranks_of_environment
 from memreplay.recording.guarding import described, from_a_signal
 from memreplay.recording.logs import log
-from memreplay.recording.session import Session, Wanted, own_path, ranks_of
+from memreplay.recording.session import Session, Wanted, ranks_of
 from memreplay.recording.torch_here import find_torch
-from memreplay.recording.writing import beside, checked, exists, temporary
+from memreplay.recording.writing import beside, checked, exists, own_path, temporary
 
 F = TypeVar("F", bound=Callable[..., Any])
 

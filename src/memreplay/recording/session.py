@@ -25,7 +25,6 @@ from memreplay.recording.facts import (
     kept_events,
     library_folders,
     name_frames_quickly,
-    ranks_of_environment,
     run_facts,
     stacks_for,
     statistics_of,
@@ -43,9 +42,11 @@ from memreplay.recording.writing import (
     PACKED,
     beside,
     checked,
+    command,
     exists,
     free_name,
     moved,
+    own_path,
     write,
     write_anywhere,
 )
@@ -492,24 +493,6 @@ def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
         if "stacks" in named:
             return named
     return set()
-
-
-def own_path(path: str, ranks: tuple[int, int] | None = None) -> str:
-    """Return the path for this rank: fill in {rank}, or add it.
-
-    `ranks`: the rank and world size; the environment's if unknown.
-    """
-    rank, world = ranks or ranks_of_environment()
-    if "{rank}" in path:
-        return path.replace("{rank}", str(rank or 0))
-    return beside(path, f".rank{rank or 0}") if (world or 1) > 1 else path
-
-
-def command(path: str) -> str:
-    """Return the command that explains a failed request."""
-    import shlex
-
-    return f"memreplay oom {shlex.quote(os.path.abspath(path) if not is_url(path) else path)}"
 
 
 def as_list(given: Any) -> list[Any]:

@@ -18,9 +18,8 @@ import pytest
 import memreplay as mr
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording import session as module
-from memreplay.recording.facts import RANKS, SYMBOLIZE
+from memreplay.recording.facts import SYMBOLIZE
 from memreplay.recording.running_out import ran_out
-from memreplay.recording.session import own_path
 from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
 
 
@@ -364,23 +363,6 @@ def test_full_disk_is_an_error_or_a_warning(
     recorder.__exit__(KeyError, KeyError(), None)
     assert caplog.text.count("No space left") == 3
     assert not list(tmp_path.iterdir())
-
-
-def test_file_name_contains_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (name for names in RANKS for name in names):
-        monkeypatch.delenv(name, raising=False)
-    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
-    assert own_path("a{rank}.pickle") == "a3.pickle"
-    assert own_path("a.pickle", (1, 2)) == "a.rank1.pickle"  # PyTorch's process group knows better
-    monkeypatch.delenv("RANK")
-    assert own_path("a.pickle") == "a.rank0.pickle"
-    monkeypatch.delenv("WORLD_SIZE")
-    monkeypatch.setenv("SLURM_PROCID", "5")
-    monkeypatch.setenv("SLURM_NTASKS", "8")
-    assert own_path("a.pickle") == "a.rank5.pickle"
 
 
 def test_model_or_list_of_models_becomes_a_list() -> None:
