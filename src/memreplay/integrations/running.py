@@ -69,6 +69,7 @@ class Recording:
         self.waiting: Any = None  # sees the next step's first module
         self.optimizer = 0  # id of the optimizer whose steps are counted
         self.names: set[str] = set()
+        self.signals = True  # whether to handle signals
 
     @property
     def active(self) -> bool:
@@ -119,6 +120,14 @@ class Recording:
             self.hook = None
         self.stop_waiting()
         self.close(error)
+
+    @safely
+    def handle_signals(self) -> None:
+        """Write a snapshot on SIGUSR1 from now on, if the framework has set its own handlers."""
+        self.signals = True
+        if self.session is not None and self.active and not self.session.on_signal:
+            self.session.on_signal = True
+            self.session.observe_signal()
 
     @safely
     def dump(self, path: str | None = None) -> str | None:
@@ -172,6 +181,7 @@ class Recording:
             source=self.options.source,
             holders=self.options.holders,
             every=self.options.every,
+            on_signal=self.signals,
             overwrite=self.options.overwrite,
             at_end=not self.options.oom_only,
         )

@@ -58,7 +58,8 @@ class Recorder:
     every : int, optional
         Also write a snapshot after every N steps (e.g. `snap.step-100.pickle`).
     on_signal : bool
-        Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received.
+        Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received, and before
+        SIGTERM ends the process. If False, or if the program has its own handlers, none are set.
     overwrite : bool
         Replace an existing file. Otherwise, an existing file is an error before anything runs.
     quiet : bool

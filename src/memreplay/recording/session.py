@@ -168,12 +168,13 @@ class Session:
         self.noting.steps.after = self.stepped
         self.hooks = Hooks(self.uncaught)
         _active.append(self)
-        at_the_end(self.finish_unstopped)
+        at_the_end(self.finish_unstopped, signals=self.on_signal)
         try:
             self.begin_history()
             if self.noting.why_not:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
+            self.observe_signal()
         except BaseException:
             self.stop()
             raise
@@ -291,12 +292,15 @@ class Session:
             os.environ.pop(SYMBOLIZE, None)
 
     def observe(self) -> None:
-        """Write snapshots when memory runs out and on SIGUSR1."""
+        """Write snapshots when memory runs out."""
         core = getattr(self.torch, "_C", None)
         attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
         if attach is not None and self.kind not in _observing:
             self.guard.run("watching for failed requests", attach, out_of_memory)
             _observing.append(self.kind)
+
+    def observe_signal(self) -> None:
+        """Write snapshots on SIGUSR1, unless the program has its own handler."""
         usable = (
             self.on_signal
             and hasattr(signal, "SIGUSR1")
