@@ -28,6 +28,9 @@ class MemoryCallback(Callback):  # type: ignore[misc]
     def __init__(self, **options: Any) -> None:
         self.recording = marked(options)
         self.global_step = 0
+        # Lightning only sets its own handlers for signals that have none, and calls those for
+        # SIGTERM, which would end the process.
+        self.recording.signals = False
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin."""
@@ -35,6 +38,10 @@ class MemoryCallback(Callback):  # type: ignore[misc]
         self.recording.begin(
             model=pl_module, folder=trainer.default_root_dir or "", done=trainer.global_step
         )
+
+    def on_train_start(self, *_: Any) -> None:
+        """Handle signals: Lightning has set its own handlers."""
+        self.recording.handle_signals()
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """End a step if the optimizer has stepped: not while gradients accumulate."""

@@ -18,9 +18,9 @@ from memreplay.io.urls import is_url
 from memreplay.recording.facts import ranks_of_environment
 from memreplay.recording.guarding import described, from_a_signal
 from memreplay.recording.logs import log
-from memreplay.recording.session import Session, Wanted, own_path, ranks_of
+from memreplay.recording.session import Session, Wanted, ranks_of
 from memreplay.recording.torch_here import find_torch
-from memreplay.recording.writing import beside, checked, exists, temporary
+from memreplay.recording.writing import beside, checked, exists, own_path, temporary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,6 +69,7 @@ class Recording:
         self.waiting: Any = None  # sees the next step's first module
         self.optimizer = 0  # id of the optimizer whose steps are counted
         self.names: set[str] = set()
+        self.signals = True  # whether to handle signals
 
     @property
     def active(self) -> bool:
@@ -121,6 +122,14 @@ class Recording:
         self.close(error)
 
     @safely
+    def handle_signals(self) -> None:
+        """Write a snapshot on SIGUSR1 from now on, if the framework has set its own handlers."""
+        self.signals = True
+        if self.session is not None and self.active and not self.session.on_signal:
+            self.session.on_signal = True
+            self.session.observe_signal()
+
+    @safely
     def dump(self, path: str | None = None) -> str | None:
         """Write a snapshot now, and continue. Return its path; None if nothing is recorded."""
         if self.session is None or not self.active:
@@ -157,8 +166,9 @@ class Recording:
     def open(self) -> None:
         """Start recording, if this rank is wanted."""
         torch, _ = find_torch()
-        ranks = (None if torch is None else ranks_of(torch)) or ranks_of_environment() or (0, 1)
-        if self.options.ranks is not None and ranks[0] not in self.options.ranks:
+        ranks = None if torch is None else ranks_of(torch)
+        rank = (ranks or ranks_of_environment())[0] or 0
+        if self.options.ranks is not None and rank not in self.options.ranks:
             return
         model, optimizer = self.given
         self.given = None, None  # found when they run, if there's another recording
@@ -171,6 +181,7 @@ class Recording:
             source=self.options.source,
             holders=self.options.holders,
             every=self.options.every,
+            on_signal=self.signals,
             overwrite=self.options.overwrite,
             at_end=not self.options.oom_only,
         )
@@ -184,7 +195,7 @@ class Recording:
         if self.session is not None and self.active:
             self.session.__exit__(None if error is None else type(error), error, None)
 
-    def free_path(self, ranks: tuple[int, int]) -> str:
+    def free_path(self, ranks: tuple[int, int] | None) -> str:
         """Return the path to write, which doesn't exist yet, or is replaced."""
         path = self.options.path or os.path.join(self.folder, NAME)
         if not is_url(path):

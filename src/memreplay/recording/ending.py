@@ -22,9 +22,12 @@ PATIENCE_S = 2.0  # how long the main thread has to handle SIGTERM before anothe
 CREDENTIALS = 12  # size of Linux's struct ucred: process id, user, group
 
 
-def at_the_end(do: Callable[[], None]) -> None:
-    """Call a function before this process ends. It may be called more than once."""
-    shared().add(do)
+def at_the_end(do: Callable[[], None], *, signals: bool = True) -> None:
+    """Call a function before this process ends. It may be called more than once.
+
+    `signals`: also when SIGTERM ends it, unless the program has its own handler.
+    """
+    shared().add(do, signals)
 
 
 def no_longer(do: Callable[[], None]) -> None:
@@ -57,7 +60,7 @@ class Ending:
         if hasattr(os, "register_at_fork"):  # not on Windows
             os.register_at_fork(after_in_child=self.forked)
 
-    def add(self, do: Callable[[], None]) -> None:
+    def add(self, do: Callable[[], None], signals: bool) -> None:
         if self.of != os.getpid():
             from multiprocessing import util
 
@@ -65,7 +68,8 @@ class Ending:
             # multiprocessing's child processes exit without running atexit.
             util.Finalize(None, self.call, exitpriority=100)
         self.todo.append(do)
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and in_main_thread():
+        default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if signals and default and in_main_thread():
             signal.signal(signal.SIGTERM, self.terminated)
             self.watch()
 

@@ -175,7 +175,7 @@ def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[s
 
     `devices`: torch.cuda or torch.xpu. `ranks`: rank and world size, or None if unknown.
     """
-    rank, world = ranks or ranks_of_environment() or (None, None)
+    rank, world = ranks or ranks_of_environment()
     cards = [devices.get_device_properties(i) for i in range(devices.device_count())]
     return {
         "version": 1,
@@ -187,10 +187,11 @@ def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[s
     }
 
 
-def ranks_of_environment() -> tuple[int, int] | None:
+def ranks_of_environment() -> tuple[int | None, int | None]:
     """Return the rank and world size that a launcher set: torchrun, Slurm or MPI."""
     for names in RANKS:
-        rank, world = (os.environ.get(name, "") for name in names)
-        if rank.isdecimal() and world.isdecimal():
-            return int(rank), int(world)
-    return None
+        told = [os.environ.get(name, "") for name in names]
+        rank, world = (int(one) if one.isdecimal() else None for one in told)
+        if rank is not None or world is not None:
+            return rank, world
+    return None, None

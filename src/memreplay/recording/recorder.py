@@ -65,7 +65,8 @@ class Recorder:
         by 2%, each with PyTorch's last `max_entries` events, and keep ten files. A dict changes
         these numbers: `seconds`, `size`, `keep`, `keep_size` and `peak_percent`.
     on_signal : bool
-        Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received.
+        Also write a snapshot (e.g. `snap.signal.pickle`) when SIGUSR1 is received, and before
+        SIGTERM ends the process. If False, or if the program has its own handlers, none are set.
     overwrite : bool
         Replace an existing file. Otherwise, an existing file is an error before anything runs.
     quiet : bool

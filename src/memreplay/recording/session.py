@@ -26,12 +26,11 @@ from memreplay.recording.facts import (
     kept_events,
     library_folders,
     name_frames_quickly,
-    ranks_of_environment,
     run_facts,
     stacks_for,
     statistics_of,
 )
-from memreplay.recording.guarding import Guard, from_a_signal
+from memreplay.recording.guarding import Guard, described, from_a_signal
 from memreplay.recording.holders import Holders, nothing_collected, stored
 from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
@@ -46,9 +45,11 @@ from memreplay.recording.writing import (
     PACKED,
     beside,
     checked,
+    command,
     exists,
     free_name,
     moved,
+    own_path,
     write,
     write_anywhere,
 )
@@ -180,7 +181,7 @@ class Session:
         self.samples = Samples(torch, self.kind, self.guard)
         self.hooks = Hooks(self.uncaught)
         _active.append(self)
-        at_the_end(self.finish_unstopped)
+        at_the_end(self.finish_unstopped, signals=self.on_signal)
         try:
             self.begin_history()
             self.samples.start()
@@ -188,6 +189,7 @@ class Session:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
             self.observe()
             self.rotate(self.continuous)
+            self.observe_signal()
         except BaseException:
             self.stop()
             raise
@@ -283,7 +285,10 @@ class Session:
             record(**asked)
 
         self.begin_again = begin_again
-        record(**asked)
+        try:
+            record(**asked)
+        except RuntimeError as error:  # e.g. with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
+            raise CannotRecordError(f"PyTorch can't record: {described(error)}") from None
         self.counted = statistics_of(self.devices)
         self.goes_on = True
         if (
@@ -323,12 +328,15 @@ class Session:
             os.environ.pop(SYMBOLIZE, None)
 
     def observe(self) -> None:
-        """Write snapshots when memory runs out and on SIGUSR1."""
+        """Write snapshots when memory runs out."""
         core = getattr(self.torch, "_C", None)
         attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
         if attach is not None and self.kind not in _observing:
-            attach(out_of_memory)
+            self.guard.run("watching for failed requests", attach, out_of_memory)
             _observing.append(self.kind)
+
+    def observe_signal(self) -> None:
+        """Write snapshots on SIGUSR1, unless the program has its own handler."""
         usable = (
             self.on_signal
             and hasattr(signal, "SIGUSR1")
@@ -577,24 +585,6 @@ def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
         if "stacks" in named:
             return named
     return set()
-
-
-def own_path(path: str, ranks: tuple[int, int] | None = None) -> str:
-    """Return the path for this rank: fill in {rank}, or add it.
-
-    `ranks`: the rank and world size; the environment's if unknown.
-    """
-    rank, world = ranks or ranks_of_environment() or (0, 1)
-    if "{rank}" in path:
-        return path.replace("{rank}", str(rank))
-    return beside(path, f".rank{rank}") if world > 1 else path
-
-
-def command(path: str) -> str:
-    """Return the command that explains a failed request."""
-    import shlex
-
-    return f"memreplay oom {shlex.quote(os.path.abspath(path) if not is_url(path) else path)}"
 
 
 def as_list(given: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import as_text, by_name, packed
 from memreplay.io.urls import as_os_errors, is_url, system_of, without_secrets
 from memreplay.io.whole import Whole, give_name
+from memreplay.recording.facts import ranks_of_environment
 
 DEFAULT = "snapshot.pickle"
 """The default file. A later recording replaces it."""
@@ -62,6 +63,24 @@ def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> 
     found = [bisect.bisect_right(times, step) for step in steps] if times else []
     lost = 0 in found or len(trace) >= keep
     return found[found.count(0) :] if lost or not found else [0, *found]
+
+
+def own_path(path: str, ranks: tuple[int, int] | None = None) -> str:
+    """Return the path for this rank: fill in {rank}, or add it.
+
+    `ranks`: the rank and world size; the environment's if unknown.
+    """
+    rank, world = ranks or ranks_of_environment()
+    if "{rank}" in path:
+        return path.replace("{rank}", str(rank or 0))
+    return beside(path, f".rank{rank or 0}") if (world or 1) > 1 else path
+
+
+def command(path: str) -> str:
+    """Return the command that explains a failed request."""
+    import shlex
+
+    return f"memreplay oom {shlex.quote(os.path.abspath(path) if not is_url(path) else path)}"
 
 
 def exists(path: str) -> bool:

@@ -4,6 +4,7 @@ tests/frameworks.
 
 from __future__ import annotations
 
+import signal
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -80,6 +81,7 @@ def test_lightning(program: Program, monkeypatch: pytest.MonkeyPatch, package: s
     fake(monkeypatch, package, Callback=Base)
     module = import_module("memreplay.integrations.lightning")
     trainer = LightningTrainer(module.MemoryCallback(steps=(2, 3)))
+    handlers = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)
     trainer.call("setup", stage="fit")
     trainer.call("on_train_start")
     for batch in range(8):
@@ -92,6 +94,25 @@ def test_lightning(program: Program, monkeypatch: pytest.MonkeyPatch, package: s
     trainer.call("on_train_end")
     trainer.call("teardown", stage="fit")
     assert program.files == {"logs/memory.rank0.pickle": 4}
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR1)) == handlers
+
+
+def test_lightning_sets_its_handlers_first(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, Slurm's signal wouldn't requeue the job, and SIGTERM would end it at once."""
+    fake(monkeypatch, "lightning.pytorch", Callback=Base)
+    module = import_module("memreplay.integrations.lightning")
+    trainer = LightningTrainer(module.MemoryCallback())
+    names = signal.SIGTERM, signal.SIGUSR1
+    before = [signal.getsignal(name) for name in names]
+    trainer.call("setup", stage="fit")
+    assert [signal.getsignal(name) for name in names] == before
+    trainer.call("on_train_start")
+    assert signal.getsignal(signal.SIGTERM) == before[0]
+    assert signal.getsignal(signal.SIGUSR1) == trainer.callback.recording.session.signalled
+    trainer.call("teardown", stage="fit")
+    assert [signal.getsignal(name) for name in names] == before
 
 
 @pytest.mark.parametrize("fn", ["validate", "test", "predict"])

@@ -20,7 +20,6 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording import session as module
 from memreplay.recording.facts import SYMBOLIZE
 from memreplay.recording.running_out import ran_out
-from memreplay.recording.session import own_path
 from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
 
 
@@ -392,16 +391,6 @@ def test_full_disk_is_an_error_or_a_warning(
     assert not list(tmp_path.iterdir())
 
 
-def test_file_name_contains_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "4")
-    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
-    assert own_path("a{rank}.pickle") == "a3.pickle"
-
-
 def test_model_or_list_of_models_becomes_a_list() -> None:
     class Model:
         def __call__(self) -> None: ...
@@ -443,3 +432,35 @@ def test_continuous_recording_has_a_window_for_running_out(torch: Torch, tmp_pat
 def test_wrong_options_of_a_continuous_recording_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="continuous: unknown often"):
         mr.record(tmp_path / "snap.pickle", continuous={"often": 1})
+
+
+def test_allocator_that_cannot_be_recorded_is_a_warning(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: object, stacks: str = "", **__: object) -> None:
+        raise RuntimeError("cudaMallocAsync does not yet support recordHistory.\nFile an issue.")
+
+    monkeypatch.setattr(torch.memory, "_record_memory_history", refuse)
+    before = sys.excepthook, signal.getsignal(signal.SIGTERM)
+    with mr.record(tmp_path / "snap.pickle") as recorder:
+        assert not recorder.recording
+    assert "nothing is recorded: PyTorch can't record: RuntimeError: cudaMallocAsync" in caplog.text
+    assert (sys.excepthook, signal.getsignal(signal.SIGTERM)) == before
+    with pytest.raises(UsageError), mr.record(tmp_path / "snap.pickle", strict=True):
+        pass
+
+
+def test_observer_that_cannot_be_attached_does_not_end_the_program(
+    torch: Torch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("not supported")
+
+    torch._C._cuda_attach_out_of_memory_observer = refuse
+    with mr.record(tmp_path / "snap.pickle"):
+        torch.memory.take()
+    assert events(tmp_path / "snap.pickle") == 1
+    assert "watching for failed requests failed (RuntimeError: not supported)" in caplog.text

@@ -25,6 +25,7 @@ import memreplay as mr
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.whole import Whole
+from memreplay.recording.facts import RANKS
 from memreplay.recording.writing import (
     LARGE_BYTES,
     beside,
@@ -33,6 +34,7 @@ from memreplay.recording.writing import (
     free_name,
     moved,
     noted,
+    own_path,
     write,
     write_anywhere,
 )
@@ -61,6 +63,23 @@ def test_free_name_has_the_next_number(tmp_path: Path) -> None:
 )
 def test_related_file_has_a_suffix_before_its_extension(path: str, name: str) -> None:
     assert beside(path, ".oom") == name
+
+
+def test_file_name_contains_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (name for names in RANKS for name in names):
+        monkeypatch.delenv(name, raising=False)
+    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
+    assert own_path("a{rank}.pickle") == "a3.pickle"
+    assert own_path("a.pickle", (1, 2)) == "a.rank1.pickle"  # PyTorch's process group knows better
+    monkeypatch.delenv("RANK")
+    assert own_path("a.pickle") == "a.rank0.pickle"
+    monkeypatch.delenv("WORLD_SIZE")
+    monkeypatch.setenv("SLURM_PROCID", "5")
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    assert own_path("a.pickle") == "a.rank5.pickle"
 
 
 def test_json_names_and_missing_folders_are_refused(tmp_path: Path) -> None:
