@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import memreplay
 from memreplay.dryrun.python import torch_of
-from memreplay.dryrun.runtime import lay_out
+from memreplay.dryrun.runtime import built, lay_out
 
 HERE = Path(__file__).parent
 INSIDE = Path(memreplay.__file__).parent / "programs" / "inside"
@@ -66,6 +66,7 @@ class TorchEnvironment:
             "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
             "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
             "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),
+            "MEMREPLAY_DRYRUN_OPERATORS": str(built("_operators")),
         }
         if torch.cudnn is not None:
             self.environment["MEMREPLAY_CUDNN"] = str(torch.cudnn)

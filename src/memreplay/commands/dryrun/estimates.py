@@ -20,7 +20,7 @@ KINDS: tuple[tuple[EstimateName, float], ...] = (
     ("recurrent networks", 0.01),
     ("measured", 0.0),
 )
-_CONVOLUTION, _NETWORK = re.compile("convolution"), re.compile("_rnn")
+_CONVOLUTION, _NETWORK = re.compile("convolution"), re.compile("_rnn|_dropout_state")
 _TENSOR = re.compile("::empty_")  # convolutions take workspaces from the allocator itself
 
 

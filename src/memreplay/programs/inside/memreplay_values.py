@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import threading
 
 TYPE_CHECKING = False
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 KEY = "TESTING_ONLY_GenericMode"
 # c10::impl::tls_is_dispatch_key_included(DispatchKey)
 IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
+# at::isRecordFunctionEnabled(), at::enableRecordFunction(bool): whether profilers see operators
+IS_SEEN, SET_SEEN = "_ZN2at23isRecordFunctionEnabledEv", "_ZN2at20enableRecordFunctionEb"
 # Tensors with more bytes aren't computed.
 MOST_FLOAT_BYTES = 1 << 16
 MOST_BYTES = 32 << 20
@@ -128,6 +131,7 @@ class Values:
         self.trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
         self.computed_bytes = 0  # since the last trim
         self.registered: list[Any] = []
+        self.operators: Any = None  # the library
         self.is_on = False  # whether operators are hooked
 
     # --- tensors
@@ -233,6 +237,9 @@ class Values:
         register = self.registered[1].m.impl
         for name, hook in self.all_hooks(native):
             register(name, KEY, hook)
+        self.operators = ctypes.PyDLL(os.path.join(os.path.dirname(core), "libtorch_cpu.so"))
+        getattr(self.operators, IS_SEEN).restype = ctypes.c_bool
+        getattr(self.operators, SET_SEEN).argtypes = [ctypes.c_bool]
         included = ctypes.cast(getattr(ctypes.CDLL(core), IS_INCLUDED), ctypes.c_void_p)
         self.library.memreplay_values_begin(included, key)
         self.is_on = True
@@ -351,7 +358,7 @@ class Operator:
 
     def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Pass the numbers that the operator is going to read. Return the result if computed."""
-        with Apart(self.values.torch):
+        with Apart(self.values):
             found = None
             try:
                 if self.flags & COPIES:
@@ -381,7 +388,7 @@ class Operator:
     def after(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Write the results where the operator would have written them."""
         values = self.values
-        with Apart(values.torch):
+        with Apart(values):
             try:
                 if self.flags & FACTORY and not self.is_small(out):
                     return
@@ -669,16 +676,21 @@ class OnHost:
 
 
 class Apart:
-    """Keeps what runs inside away from the program's modes and from autograd."""
+    """Keeps what runs inside away from the program's modes, its profiler, and autograd."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, values: Values) -> None:
+        torch, self.operators = values.torch, values.operators
         c = torch._C
         self.guards = c._DisableTorchDispatch(), c.DisableTorchFunction(), torch.no_grad()
+        self.is_seen = False  # by profilers
 
     def __enter__(self) -> None:
+        self.is_seen = getattr(self.operators, IS_SEEN)()
+        getattr(self.operators, SET_SEEN)(False)
         for one in self.guards:
             one.__enter__()
 
     def __exit__(self, *error: object) -> None:
         for one in reversed(self.guards):
             one.__exit__(*error)
+        getattr(self.operators, SET_SEEN)(self.is_seen)

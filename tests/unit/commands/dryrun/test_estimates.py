@@ -22,6 +22,7 @@ PYTHON = [("step", "train.py", 3)]
 CONVOLUTION = [("at::native::cudnn_convolution(at::Tensor const&)", "??", 0), *PYTHON]
 EMPTY = ("at::detail::empty_cuda(c10::ArrayRef<long>, c10::TensorOptions const&)", "??", 0)
 NETWORK = [EMPTY, ("at::native::_cudnn_rnn(at::Tensor const&)", "??", 0), *PYTHON]
+STATES = [EMPTY, ("at::native::_cudnn_init_dropout_state(double, bool)", "??", 0), *PYTHON]
 PRODUCT = [("at::native::addmm(at::Tensor const&)", "??", 0), *PYTHON]
 FIRST, LAST, RECURRENT, MEASURED = range(4)
 
@@ -53,17 +54,17 @@ def test_workspaces_are_recognized_by_size_and_function(tmp_path: Path) -> None:
         tmp_path,
         [(FIRST, 10 * MIB), (RECURRENT, 4 * MIB), (MEASURED, MIB)],
         (10 * MIB, CONVOLUTION),
-        # tensors that happen to have this size
-        (10 * MIB, PRODUCT),
+        (10 * MIB, PRODUCT),  # tensors that happen to have this size
         (10 * MIB, [EMPTY, *CONVOLUTION]),
         (4 * MIB, NETWORK),
+        (4 * MIB, STATES),
         (4 * MIB, PYTHON),  # without C++ frames
         (4 * MIB, []),
         (2 * MIB, CONVOLUTION),
     )
     assert found == (
         Estimate("convolutions", 3, 10 * MIB, 10 * MIB * 15 // 100),
-        Estimate("recurrent networks", 2, 12 * MIB, 12 * MIB // 100),
+        Estimate("recurrent networks", 2, 16 * MIB, 16 * MIB // 100),
         Estimate("measured", 1, 0, 0),
     )
 
