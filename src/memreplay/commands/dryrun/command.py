@@ -52,8 +52,7 @@ def command(
 ) -> int:
     """Run COMMAND with PyTorch's own CUDA allocator on a fake GPU: every allocation happens, but
     nothing is computed. Show whether the program fits the card, its peak, and what holds memory
-    then. Needs PyTorch's CUDA build for Linux (pip install --no-deps
-    torch).
+    then. Needs PyTorch's CUDA build.
     """
     asked = replace(options, program=program, as_json=shown.format == "json")
     if asked.list_gpus:
