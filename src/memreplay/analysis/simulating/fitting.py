@@ -12,8 +12,10 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from memreplay.snapshot.alloc_conf import AllocatorSettings
     from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.simulated import Simulated
 
 STEP = 2 << 20  # bytes: the driver's allocation granularity
+BESIDE = 2  # number of settings that are bisected at the same time
 ROOMY = 1 << 60  # size of a card with more memory than any program needs, in bytes
 
 
@@ -42,41 +44,57 @@ def smallest(replay: Replay, settings: AllocatorSettings) -> Smallest:
                 part = f"per_process_memory_fraction:{settings.memory_fraction:g}"
                 raise UsageError(f"with {part} for CUDA itself, no card is large enough")
             high = min(2 * high, ROOMY // STEP)
-    low = 0
-    while low < high:
-        middle = (low + high) // 2
-        if _fits(replay, settings, middle):
-            high = middle
-        else:
-            low = middle + 1
-    return Smallest(settings, high * STEP)
+    return Smallest(settings, _least(replay, settings, high) * STEP)
 
 
 def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
     """Find the smallest card over all `candidates`, which are variations of `start`'s settings. In
     a tie, `start` wins.
 
-    Bisects for all candidates at once. Once some candidates fit on a card, the others are dropped.
+    Each candidate first has to fit on a card that is smaller than the best one so far. Most don't,
+    and their simulations end at the first failed request. Only the most promising two of the others
+    are bisected, at the same time, which gives the next card to try.
     """
     prepare(replay)
-    left = list(candidates(start.settings))
-    low, high = 0, start.program_memory_bytes // STEP
-    if start.settings.memory_fraction is None:
-        high = min(high, *on_threads(lambda one: _roomy(replay, one), left))
-    left = _fitting(replay, left, high)
+    best, tied = start.program_memory_bytes // STEP, [start.settings]
+    left = [one for one in candidates(start.settings) if one != start.settings]
+    while better := _fitting(replay, left, best - 1):
+        first = sorted(better, key=lambda one: one.outcome.reserved_peak_bytes)[:BESIDE]
+        sizes = on_threads(lambda one: _least(replay, one.settings, _enough(one)), first)
+        best = min(sizes)
+        tied = [one.settings for one, size in zip(first, sizes, strict=True) if size == best]
+        left = [one.settings for one in better if one not in first]
+    if start.settings in tied:
+        return start
+    total = best * STEP
+    ties = [*_fitting(replay, left, best), *_fitting(replay, tied, best)]
+    # Between equals, the order of `candidates` decides.
+    places = {one: i for i, one in enumerate(candidates(start.settings))}
+    found = min(ties, key=lambda one: (cost(one, start.settings), places[one.settings]))
+    return Smallest(found.settings, total)
+
+
+def _least(replay: Replay, settings: AllocatorSettings, high: int) -> int:
+    """Return by bisection the smallest card on which the program fits; it fits on `high`."""
+    low = min(replay.measure("requested").peak.bytes // STEP, high)
     while low < high:
         middle = (low + high) // 2
-        if some := _fitting(replay, left, middle):
-            left, high = some, middle
+        found = _simulated(replay, settings, middle)
+        if found is not None and found.fits:
+            high = _enough(found)
         else:
             low = middle + 1
-    if start.settings in left or not left:
-        return start
-    total = high * STEP
-    costs = on_threads(
-        lambda one: cost(replay.simulate(one, program_memory=total), start.settings), left
-    )
-    return Smallest(left[costs.index(min(costs))], total)
+    return high
+
+
+def _enough(found: Simulated) -> int:
+    """Return the size of a card on which a simulation that fits takes the same course: its peak of
+    reserved memory. If the settings depend on the card's size, return its own.
+    """
+    given, settings = found.program_memory_bytes or 0, found.settings
+    if settings.memory_fraction is not None or settings.collect_threshold:
+        return given // STEP
+    return min(given // STEP, -(-found.outcome.reserved_peak_bytes // STEP))
 
 
 def _roomy(replay: Replay, settings: AllocatorSettings) -> int:
@@ -90,11 +108,17 @@ def _roomy(replay: Replay, settings: AllocatorSettings) -> int:
     return -(-found.outcome.reserved_peak_bytes // STEP)
 
 
-def _fitting(replay: Replay, some: list[AllocatorSettings], steps: int) -> list[AllocatorSettings]:
-    """Return the settings with which the program fits."""
-    found = on_threads(lambda one: _fits(replay, one, steps), some)
-    return [one for one, fits in zip(some, found, strict=True) if fits]
+def _fitting(replay: Replay, some: list[AllocatorSettings], steps: int) -> list[Simulated]:
+    """Return the simulations with those settings with which the program fits."""
+    found = on_threads(lambda one: _simulated(replay, one, steps), some)
+    return [one for one in found if one is not None and one.fits]
+
+
+def _simulated(replay: Replay, settings: AllocatorSettings, steps: int) -> Simulated | None:
+    """Simulate a card of this size; None without a card."""
+    return replay.simulate(settings, program_memory=steps * STEP) if steps > 0 else None
 
 
 def _fits(replay: Replay, settings: AllocatorSettings, steps: int) -> bool:
-    return steps > 0 and replay.simulate(settings, program_memory=steps * STEP).fits
+    found = _simulated(replay, settings, steps)
+    return found is not None and found.fits

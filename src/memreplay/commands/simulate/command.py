@@ -11,6 +11,7 @@ from memreplay.commands.shared.declaring import File, as_command
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.output import Force, byte_output, check_output, write
 from memreplay.commands.shared.present import trust_code
+from memreplay.commands.shared.progress import working
 from memreplay.commands.shared.showing import ShownRows, text_of
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.simulate.find import (
@@ -96,7 +97,7 @@ def command(
     saved: list[Iterator[bytes]] = []
 
     def work() -> SimulateReport:
-        with opened(file, reading) as snapshot:
+        with opened(file, reading) as snapshot, working("simulating"):
             tried = simulations(snapshot, selection, options)
             if saving.output is not None:
                 saved.append(pickled(snapshot, {at: some[0] for at, some in tried.items()}))
