@@ -10,6 +10,8 @@ from memreplay.analysis.simulating.searching import candidates, cost, on_threads
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from memreplay.snapshot.alloc_conf import AllocatorSettings
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
@@ -56,22 +58,19 @@ def smallest_of_all(replay: Replay, start: Smallest) -> Smallest:
     are bisected, at the same time, which gives the next card to try.
     """
     prepare(replay)
-    best, tied = start.program_memory_bytes // STEP, [start.settings]
-    left = [one for one in candidates(start.settings) if one != start.settings]
+    everything = candidates(start.settings)
+    best, left = start.program_memory_bytes // STEP, list(everything)
     while better := _fitting(replay, left, best - 1):
         first = sorted(better, key=lambda one: one.outcome.reserved_peak_bytes)[:BESIDE]
-        sizes = on_threads(lambda one: _least(replay, one.settings, _enough(one)), first)
-        best = min(sizes)
-        tied = [one.settings for one, size in zip(first, sizes, strict=True) if size == best]
+        best = min(on_threads(lambda one: _least(replay, one.settings, _enough(one)), first))
         left = [one.settings for one in better if one not in first]
-    if start.settings in tied:
+    if best == start.program_memory_bytes // STEP:
         return start
-    total = best * STEP
-    ties = [*_fitting(replay, left, best), *_fitting(replay, tied, best)]
-    # Between equals, the order of `candidates` decides.
-    places = {one: i for i, one in enumerate(candidates(start.settings))}
-    found = min(ties, key=lambda one: (cost(one, start.settings), places[one.settings]))
-    return Smallest(found.settings, total)
+    found = _fitting(replay, everything, best)
+    if start.settings in [one.settings for one in found]:
+        return Smallest(start.settings, best * STEP)
+    least = min(found, key=lambda one: cost(one, start.settings))
+    return Smallest(least.settings, best * STEP)
 
 
 def _least(replay: Replay, settings: AllocatorSettings, high: int) -> int:
@@ -108,7 +107,7 @@ def _roomy(replay: Replay, settings: AllocatorSettings) -> int:
     return -(-found.outcome.reserved_peak_bytes // STEP)
 
 
-def _fitting(replay: Replay, some: list[AllocatorSettings], steps: int) -> list[Simulated]:
+def _fitting(replay: Replay, some: Iterable[AllocatorSettings], steps: int) -> list[Simulated]:
     """Return the simulations with those settings with which the program fits."""
     found = on_threads(lambda one: _simulated(replay, one, steps), some)
     return [one for one in found if one is not None and one.fits]

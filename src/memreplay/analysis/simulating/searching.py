@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.simulated import Simulated
 
+    S = TypeVar("S")
     T = TypeVar("T")
 
 SPLITS = (32, 64, 128, 256, 512)  # MiB, for max_split_size_mb
@@ -102,11 +103,9 @@ def prepare(replay: Replay) -> None:
     _ = replay.recorded.outcome, replay.recorded.reproduced
 
 
-def on_threads(
-    work: Callable[[AllocatorSettings], T], some: Iterable[AllocatorSettings]
-) -> list[T]:
-    """Apply `work` to each of the settings on threads, and return the results in order. The engine
-    releases the GIL.
+def on_threads(work: Callable[[S], T], some: Iterable[S]) -> list[T]:
+    """Apply `work` to each of them on threads, and return the results in order. The engine releases
+    the GIL.
     """
     with executor(os.cpu_count() or 1) as pool:
         return list(pool.map(work, some))
