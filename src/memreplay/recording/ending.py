@@ -106,6 +106,8 @@ class Ending:
                 end(status)
 
         ended.memreplay_ending = self  # type: ignore[attr-defined]
+        # Programs may pickle it, which needs its place.
+        ended.__module__, ended.__name__, ended.__qualname__ = "os", end.__name__, end.__name__
         os._exit = ended
 
     # --- SIGTERM ----------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ def events(path: Path) -> int:
         return snap.trace_events(0)
 
 
+def test_programs_may_pickle_what_ends_a_process(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle"):
+        assert pickle.loads(pickle.dumps(os._exit)) is os._exit
+    assert pickle.loads(pickle.dumps(os._exit)) is os._exit
+
+
 def test_each_failed_request_is_sampled(torch: Torch, tmp_path: Path) -> None:
     """A snapshot replaces the third one's again and again, but all are in its samples."""
     taken = []
