@@ -121,8 +121,13 @@ class CardSamples(Struct, frozen=True):
         """Return the sample nearest to this time; None if there is none nearby."""
         if time_us is None:
             return None
-        found = min(range(len(self.times_us)), key=lambda i: abs(self.times_us[i] - time_us))
+        found = self.closest(time_us)
         return found if abs(self.times_us[found] - time_us) <= NEAR_US else None
+
+    def closest(self, time_us: int) -> int:
+        """Return the sample closest to this time, however far it is; of two, the earlier one."""
+        times = self.times_us
+        return min(range(len(times)), key=lambda i: (abs(times[i] - time_us), times[i]))
 
     def before(self, ends: Sequence[int | None]) -> list[int | None]:
         """Return the last sample at or before each of these times; for None, the last of all. None
