@@ -124,6 +124,7 @@ function device(of: World, columns: Columns): PageDevice {
     }),
     ooms: [],
     card: null,
+    outside: null,
   };
 }
 

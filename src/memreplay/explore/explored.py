@@ -26,6 +26,7 @@ from memreplay.explore.rows.parts import PartRows
 from memreplay.explore.rows.row import FIRST_ROWS, Rows
 from memreplay.explore.rows.segments import SegmentRows
 from memreplay.snapshot.model import MEASURES, By
+from memreplay.snapshot.recorded_memory import card_samples
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -82,6 +83,7 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
+        self._cards = {one.device: one for one in card_samples(snap)}
         self.causes: dict[tuple[int, int], Oom] = {}  # why requests failed, by device and event
         # for each view: which calls are expanded or collapsed, the size below which calls are
         # hidden, and the number of rows
@@ -322,6 +324,16 @@ class Explored:
             and (span.end_event is None or look.event <= span.end_event)
         ]
         return where_text(step_at(self.steps(look), replay, look.event), names)
+
+    def card_at(self, look: Look, width: int) -> str:
+        """Describe the card's memory at the cursor in one line; "" if it wasn't recorded."""
+        from memreplay.render.recorded_memory import sample_line
+
+        samples, replay = self._cards.get(look.device), self.replay(look)
+        if samples is None or replay.time_range is None:
+            return ""
+        time = replay.clock_us(look.event)
+        return sample_line(samples, replay.time_range[0] if time is None else time, width)
 
     # ---- what holds the memory
 

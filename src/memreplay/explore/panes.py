@@ -43,12 +43,14 @@ class Pane(Vertical):
         self.explored, self.looked, self.file, self.read = explored, looked, file, read
         self.describer = Describer(explored, plain=plain)
         self.head, self.cursor_line = Text(plain, classes="line"), Text(plain, classes="line")
+        self.card_line = Text(plain, classes="line")
         self.curve = CurveView(chars)
 
     def compose(self) -> ComposeResult:
         yield self.head
         yield self.curve
         yield self.cursor_line
+        yield self.card_line
 
     @property
     def peak(self) -> int:
@@ -81,3 +83,6 @@ class Pane(Vertical):
         self.curve.draw(plot, palette)
         words = self.describer.cursor(look, width)
         self.cursor_line.show([Strip([Segment(words, palette.own if active else palette.dim)])])
+        card = explored.card_at(look, width - 1)
+        self.card_line.display = bool(card)
+        self.card_line.show([Strip([Segment(f" {card}", palette.dim)])])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from memreplay.render.document import Block, Heading, Note, Row, Table
-from memreplay.render.units import count, percent, size
-from memreplay.snapshot.recorded_memory import CardProcess, CardUse, HostUse
+from memreplay.render.fit import cut_right
+from memreplay.render.units import count, duration, percent, size
+from memreplay.snapshot.recorded_memory import CardProcess, CardSamples, CardUse, HostUse
 from memreplay.texts import clean_short
 
 SHOWN = 5  # number of other processes that have a row of their own
@@ -95,6 +96,22 @@ def card_line(use: CardUse) -> str:
     parts.append(f"{size(use.outside_bytes)} outside PyTorch's allocator")
     used = f"{size(use.total_bytes - use.free_bytes)} of {size(use.total_bytes)}"
     return f"{used} in use at the end: {', '.join(parts)}"
+
+
+def sample_line(samples: CardSamples, time_us: int, width: int) -> str:
+    """Return who used the card at the sample closest to a moment and, if it fits, how far that is,
+    in one line.
+    """
+    at = samples.closest(time_us)
+    outside, other = f"{size(samples.outside(at))} outside PyTorch", samples.other_bytes[at]
+    parts = [f"{outside}, including other processes"]
+    if other is not None:
+        parts = [outside, f"{size(other)} in other processes"]
+    parts.append(f"{size(samples.free_bytes[at])} free")
+    away = samples.times_us[at] - time_us
+    line = f"card: {', '.join(parts)}"
+    whole = f"{line} ({duration(abs(away))} {'earlier' if away < 0 else 'later'})"
+    return whole if away and len(whole) <= width else cut_right(line, width)
 
 
 def host_line(use: HostUse | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct, ValidationError, convert
@@ -121,18 +121,30 @@ class CardSamples(Struct, frozen=True):
         """Return the sample nearest to this time; None if there is none nearby."""
         if time_us is None:
             return None
-        found = min(range(len(self.times_us)), key=lambda i: abs(self.times_us[i] - time_us))
+        found = self.closest(time_us)
         return found if abs(self.times_us[found] - time_us) <= NEAR_US else None
 
-    def before(self, ends: Sequence[int | None]) -> list[int | None]:
-        """Return the last sample at or before each of these times; for None, the last of all. None
-        if there is none.
+    def closest(self, time_us: int) -> int:
+        """Return the sample closest to this time, however far it is; of two, the earlier one."""
+        times = self.times_us
+        return min(range(len(times)), key=lambda i: (abs(times[i] - time_us), times[i]))
+
+    def fullest(self, start: int | None, ends: Sequence[int | None]) -> list[int | None]:
+        """Return each bucket's sample with the least free memory, or without samples in it, the
+        last one before. None if there is none. Buckets follow each other from `start`, and include
+        their ends; a start or end of None has no bound.
         """
         # A clock that was set back leaves times out of order.
         order = sorted(range(len(self.times_us)), key=lambda i: self.times_us[i])
         times = [self.times_us[i] for i in order]
-        found = [len(times) if end is None else bisect_right(times, end) for end in ends]
-        return [order[at - 1] if at else None for at in found]
+        found: list[int | None] = []
+        begin = 0 if start is None else bisect_left(times, start)
+        for end in ends:
+            stop = len(times) if end is None else bisect_right(times, end)
+            inside = order[begin:stop] or order[:stop][-1:]
+            found.append(min(inside, key=self.free_bytes.__getitem__, default=None))
+            begin = max(begin, stop)
+        return found
 
     def use(self, oom_us: int | None = None) -> CardUse:
         """Return who used the card at a failed request, or when the file was written."""

@@ -15,6 +15,8 @@ from memreplay.render.units import size
 from tests.build import SnapshotBuilder, dump
 from tests.conftest import ROOT
 from tests.unit.explore.playing import explorer, play, screen, two
+from tests.unit.export.page.test_outside import recorded
+from tests.unit.snapshot.test_recorded_memory import GIB, NOW, SECOND
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 NAMES = {"/": "slash", ":": "colon"}
@@ -75,6 +77,34 @@ def test_pasted_keys_are_letters_of_the_line(key: str) -> None:
         assert app.looked.view == "groups"
         await pilot.press("escape")
         assert app.answer is None
+
+    play(app, do)
+
+
+def test_card_at_the_cursor() -> None:
+    times = [NOW, NOW + SECOND, NOW + 2 * SECOND]
+    app = explorer(dump(recorded(times, [NOW - 5, NOW + 1_600_000], [GIB, None])))
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("end")
+        assert app.pane.card_line.lines[0].text.strip() == (
+            "card: 79.0 GiB outside PyTorch, including other processes, 2 B free (0.400 s earlier)"
+        )
+        await pilot.press("home")
+        assert any(
+            "card: 78.0 GiB outside PyTorch, 1.0 GiB in other processes, 1 B free (5 us earlier)"
+            in line
+            for line in screen(app)
+        )
+
+    play(app, do)
+
+
+def test_no_line_of_the_card_without_samples() -> None:
+    app = explorer()
+
+    async def do(_: Any) -> None:
+        assert not app.pane.card_line.display
 
     play(app, do)
 

@@ -8,7 +8,13 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from memreplay.render.plain import render_plain
-from memreplay.render.recorded_memory import card_blocks, card_line, card_notes, host_line
+from memreplay.render.recorded_memory import (
+    card_blocks,
+    card_line,
+    card_notes,
+    host_line,
+    sample_line,
+)
 from memreplay.snapshot.recorded_memory import CardProcess, CardSamples, CardUse, HostUse
 from tests.unit.snapshot.test_recorded_memory import CARD, GIB, HOST, NOW, noted
 
@@ -89,6 +95,18 @@ def test_line_of_a_card() -> None:
     )
     assert "2 other processes" in card_line(replace(USE, processes=others(1, 2)))
     assert "process" not in card_line(replace(USE, other_bytes=None))
+
+
+def test_line_of_a_moment() -> None:
+    card = convert(CARD, CardSamples)
+    line = "card: 7.0 GiB outside PyTorch, 33.0 GiB in other processes, 30.0 GiB free"
+    earlier = f"{line} (0.400 s earlier)"
+    found = [sample_line(card, NOW + 1_400_000, n) for n in (999, 91, 90, len(line), len(line) - 1)]
+    assert found == [earlier, earlier, line, line, line[:-2] + "…"]
+    assert sample_line(card, NOW - 250, 99) == (
+        "card: 4.0 GiB outside PyTorch, including other processes, 70.0 GiB free (250 us later)"
+    )
+    assert sample_line(card, NOW, 99).endswith("70.0 GiB free")
 
 
 def test_line_of_the_host() -> None:

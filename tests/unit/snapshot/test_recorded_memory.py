@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
 import memreplay as mr
 from memreplay.render.plain import render_plain
 from memreplay.render.recorded_memory import card_blocks, card_line, host_line
-from memreplay.snapshot.recorded_memory import card_samples, card_uses, host_use
+from memreplay.snapshot.recorded_memory import CardSamples, card_samples, card_uses, host_use
 from tests import build
 
 GIB = 1 << 30
@@ -97,12 +98,45 @@ def test_outside_is_never_negative() -> None:
     assert use.outside_bytes == 0
 
 
-def test_samples_before_moments() -> None:
+def test_fullest_samples_of_buckets() -> None:
     (found,) = card_samples(noted([CARD]))
     times = [NOW - 1, NOW, NOW + SECOND - 1, NOW + SECOND, NOW + 99 * SECOND, None]
-    assert found.before(times) == [None, 0, 0, 1, 2, 2]
+    assert found.fullest(NOW - 2, times) == [None, 0, 0, 1, 2, 2]
+    assert found.fullest(NOW - 2, [NOW, None]) == [0, 1]  # the card was fuller before the end
+    assert found.fullest(NOW + SECOND, [NOW + 2 * SECOND, None]) == [1, 2]
+    assert found.fullest(NOW + 2 * SECOND, [NOW + 3 * SECOND]) == [1]  # the last one before
+    assert found.fullest(None, [None]) == [1]
     (found,) = card_samples(noted([CARD | {"times_us": [NOW + SECOND, NOW, NOW + 2 * SECOND]}]))
-    assert found.before([NOW - 1, NOW, NOW + SECOND]) == [None, 1, 0]
+    assert found.fullest(NOW - 1, [NOW - 1, NOW, NOW + SECOND]) == [None, 1, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=8),
+    st.lists(st.integers(-2, 12), min_size=2, max_size=5).map(sorted),
+)
+def test_fullest_sample_has_the_least_free_memory(
+    samples: list[tuple[int, int]], bounds: list[int]
+) -> None:
+    card = CARD | {
+        "times_us": [time for time, _ in samples],
+        "free_bytes": [free for _, free in samples],
+        "reserved_bytes": [0] * len(samples),
+        "other_bytes": [None] * len(samples),
+    }
+    found = convert(card, CardSamples).fullest(bounds[0], bounds[1:])
+    at = bounds[0] - 1  # the first bucket has its start
+    for end, one in zip(bounds[1:], found, strict=True):
+        inside = [free for time, free in samples if at < time <= end]
+        earlier = [time for time, _ in samples if time <= end]
+        at = max(at, end)
+        if inside:
+            assert one is not None
+            assert samples[one][1] == min(inside)
+        elif earlier:
+            assert one is not None
+            assert samples[one][0] == max(earlier)
+        else:
+            assert one is None
 
 
 def test_cards_are_in_order() -> None:
@@ -214,7 +248,7 @@ def test_any_value_is_read_or_ignored(change: dict[str, Any], moment: int) -> No
         assert card_line(use)
     assert host_line(host_use(snap)) is not None
     for samples in card_samples(snap):
-        assert len(samples.before([moment, None])) == 2
+        assert len(samples.fullest(moment, [moment, None])) == 2
     assert render_plain(tuple(card_blocks(card_uses(snap))), width=100) is not None
 
 

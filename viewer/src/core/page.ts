@@ -116,6 +116,19 @@ export interface PageCard {
   readonly text: string;
 }
 
+/** Samples of who used a card's memory, in order of time. */
+export interface PageOutside {
+  readonly total_bytes: number;
+  /** The first moment that has this sample: each moment has the closest one. */
+  readonly moments: readonly number[];
+  /** Since the first event. */
+  readonly times_us: readonly number[];
+  readonly free_bytes: readonly number[];
+  /** This process's memory outside PyTorch's allocator, and that of others if it isn't known. */
+  readonly outside_bytes: readonly number[];
+  readonly other_bytes: readonly (number | null)[];
+}
+
 export interface PageDevice {
   readonly device: number;
   readonly events: number;
@@ -145,6 +158,8 @@ export interface PageDevice {
   /** The first failed requests; all of them are in `marks`. */
   readonly ooms: readonly PageFailure[];
   readonly card: PageCard | null;
+  /** Null if it wasn't recorded, or without times. */
+  readonly outside: PageOutside | null;
 }
 
 /** A block of a report, as in render/document.py; cells are text or locations in code. */

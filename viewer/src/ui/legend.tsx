@@ -10,6 +10,7 @@ import { useAnswer } from './answers.js';
 import { useCompared } from './comparing.js';
 import { choose, type Ground, groupLines, groupsOf, namesOf, useGround, waysOf } from './ground.js';
 import { distinct, elided, groupWords } from './labels.js';
+import { OutsideLegend } from './outside.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { type PointedAt, pointed } from './pointing.js';
 import { toggleCarried } from './scale.js';
@@ -228,7 +229,12 @@ function Cells(props: {
 
 export function Legend() {
   const shades = useShades();
-  return showsSegments(useGround()) ? <SegmentLegend shades={shades} /> : <Colours />;
+  return (
+    <>
+      {showsSegments(useGround()) ? <SegmentLegend shades={shades} /> : <Colours />}
+      <OutsideLegend />
+    </>
+  );
 }
 
 function Colours() {

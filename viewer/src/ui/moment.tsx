@@ -4,6 +4,7 @@ import { MEASURES } from '../core/page.js';
 import { useAnswer } from './answers.js';
 import type { Ground } from './ground.js';
 import { momentName } from './moving.js';
+import { partsOf, sampleAt, sampledText } from './outside.js';
 import { fineDuration, size } from './units.js';
 
 export function MomentLines({ ground, moment }: { ground: Ground; moment: number }) {
@@ -24,6 +25,14 @@ export function MomentLines({ ground, moment }: { ground: Ground; moment: number
     ['in', step?.text ?? ''],
     ...MEASURES.map((measure, i) => [measure, size(bytes[i]!)]),
   ];
+  const { outside } = device;
+  if (outside && us !== null) {
+    const sample = sampleAt(outside, at);
+    rows.push(
+      ...partsOf(outside, sample).map(([name, bytes]) => [name, bytes === null ? '' : size(bytes)]),
+      ['sampled', sampledText(outside, sample, us)],
+    );
+  }
   return (
     <dl class="pairs" data-what="moment" data-moment={at}>
       {rows.map(([name, value]) =>

@@ -2,6 +2,7 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import type { PageOutside } from '../core/page.js';
 import type { Filter, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteAxis, eventTicks, label, type Tick, timeTicks } from './axes.js';
@@ -13,6 +14,7 @@ import { filterOf, type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
 import { MomentLines } from './moment.js';
 import { keepInside, lookAt, middle, momentName, useClicks } from './moving.js';
+import { BANDS, bandsOf } from './outside.js';
 import { moving, useSight } from './painting.js';
 import { pointed } from './pointing.js';
 import { fitHeights, type Scale, useScale, withoutCarried } from './scale.js';
@@ -27,6 +29,8 @@ const PINCH = 8;
 const TIP_NUMBERS = 150;
 const TIP_LINE = 17;
 const LEAST_LINES = 5;
+
+const NO_CARD = { card: null, outside: null };
 
 function ticksOf(ground: Ground, width: number): Tick[] {
   const { axis, span, device } = ground;
@@ -366,7 +370,7 @@ function Over(props: {
   const { low, high, whole, reserved } = scale;
   const { span, place, axis, at, other, engine } = ground;
   // What is allocated since the start isn't comparable with the card's size.
-  const card = withoutCarried(ground) ? null : ground.device.card;
+  const { card, outside } = withoutCarried(ground) ? NO_CARD : ground.device;
   const { events } = ground.device;
   const extent = async (moment: number): Promise<Span> => ({
     from: await engine.xOf(place, axis, moment),
@@ -387,6 +391,12 @@ function Over(props: {
         ? ''
         : `${LEFT + (i * plot.width) / reserved.length},${Math.min(Math.max(py(bytes), -2), plot.height).toFixed(1)}`,
     ).join(' ');
+  const clampedUp = (bytes: number) => Math.min(Math.max(py(bytes), 0), plot.height);
+  const begins = (one: PageOutside, i: number) => {
+    const last = i === one.moments.length;
+    if (last || i === 0) return last ? ground.whole.to : ground.whole.from;
+    return axis === 'event' ? one.moments[i]! : (one.times_us[i - 1]! + one.times_us[i]!) / 2;
+  };
   const cursor = places.value && px(places.value.at.from + half);
   const second = places.value?.other ? px(places.value.other.from + half) : null;
   const clamped = (x: number) => Math.min(Math.max(x, LEFT), LEFT + plot.width);
@@ -447,6 +457,10 @@ function Over(props: {
           </text>
         </g>
       ))}
+      {outside &&
+        bandsOf(outside, (i) => clamped(px(begins(outside, i))), clampedUp).map((path, i) => (
+          <path key={i} fill={BANDS[i]} d={path} />
+        ))}
       {line && <polyline class="reserved" points={line} />}
       {card && card.bytes > low && card.bytes < high && (
         <g class="card">

@@ -39,8 +39,8 @@ const at = (x: number, y: number, inner: string) =>
   `<g transform="translate(${x} ${y})">${inner}</g>`;
 
 /** The legend's rows, and their height. */
-function legend(side: Element | null): { readonly svg: string; readonly height: number } {
-  const rows = [...(side?.querySelectorAll('li') ?? [])].map((row, i) => {
+function legend(): { readonly svg: string; readonly height: number } {
+  const rows = [...document.querySelectorAll('.legend li')].map((row, i) => {
     const text = (selector: string) =>
       escaped(elided([row.querySelector(selector)?.textContent ?? ''], NAME)[0]!);
     const swatch = row.querySelector<HTMLElement>('.swatch')?.style.background ?? '';
@@ -72,7 +72,7 @@ export function pictureSvg(title: string, { snapshot, device }: Place): string {
     : `<image x="${left}" width="${width}" height="${height}" preserveAspectRatio="none" href="${canvas.toDataURL('image/png')}"/>`;
   const lanes = stage.nextElementSibling?.querySelector<HTMLCanvasElement>('.mr-lanes > canvas');
   const below = lanes && svgOf(lanes);
-  const key = legend(document.querySelector('.legend'));
+  const key = legend();
   const bottom = TITLE + Math.max(high + (below?.height ?? 0), key.height) + PAD;
   return file(
     wide + PAD + LEGEND,

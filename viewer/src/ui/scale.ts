@@ -35,6 +35,8 @@ export function withoutCarried(ground: Ground): boolean {
 
 export function useScale(ground: Ground, width: number): Scale {
   const { engine, place, state, axis, span, counted } = ground;
+  const { card, outside } = ground.device;
+  const isWhole = state.card === 'whole' && outside;
   const drawn = showsSegments(ground) ? 'reserved' : counted;
   const recorded = withoutCarried(ground);
   const columns = Math.round(width);
@@ -59,11 +61,11 @@ export function useScale(ground: Ground, width: number): Scale {
     const highest = Math.max(
       stack,
       Math.min(reserved, state.measure === 'reserved' ? reserved : stack * ROOM),
-      recorded ? 0 : cardWithin(ground.device.card, stack),
+      recorded ? 0 : isWhole ? outside.total_bytes : cardWithin(card, stack),
       1,
     );
     return [highest, { low: low.reduce((a, b) => (b < a ? b : a), stack), high: stack }];
-  }, [curves.value, state.measure]);
+  }, [curves.value, state.measure, state.card]);
   // Compared pictures share the higher of their two maxima.
   const compared = ground.page.kind === 'compare';
   useEffect(() => {

@@ -35,6 +35,8 @@ export interface State {
   readonly high: number | null;
   /** Whether the picture has what was carried over. */
   readonly carried: 'shown' | 'hidden';
+  /** Whether the picture is as high as the card; `auto`: if that doesn't make the stack low. */
+  readonly card: 'auto' | 'whole';
   /** The moments of the two cursors; null means the first failed request
    * or else the peak for the first, and none for the second. */
   readonly at: number | null;
@@ -82,6 +84,7 @@ export const START: State = {
   low: null,
   high: null,
   carried: 'shown',
+  card: 'auto',
   at: null,
   other: null,
   tab: 'holders',
@@ -109,6 +112,7 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   measure: MEASURES,
   axis: ['event', 'time'],
   carried: ['shown', 'hidden'],
+  card: ['auto', 'whole'],
   tab: TABS,
   segments: SEGMENT_KEYS,
   map: ['rows', 'all'],

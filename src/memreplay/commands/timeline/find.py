@@ -217,13 +217,11 @@ Maybe = list[int | None] | UnsetType
 
 
 def _outside(snap: Snapshot, replay: Replay, buckets: Buckets) -> tuple[Maybe, Maybe]:
-    """Return the bytes outside PyTorch's allocator and those of other processes by the end of each
-    bucket.
-    """
+    """Return the bytes outside PyTorch's allocator and those of other processes in each bucket."""
     samples = {one.device: one for one in card_samples(snap)}.get(replay.device)
     if samples is None or replay.time_range is None:
         return UNSET, UNSET
-    at = samples.before([*buckets.time_us[1:], None])
+    at = samples.fullest(buckets.time_us[0], [*buckets.time_us[1:], None])
     return (
         [None if one is None else samples.outside(one) for one in at],
         [None if one is None else samples.other_bytes[one] for one in at],

@@ -80,8 +80,9 @@ class Series(OfBackend, frozen=True, kw_only=True):
     max_event: list[int]
     """The first event after which usage is at the bucket's maximum."""
     outside_bytes: list[int | None] | UnsetType = UNSET
-    """Memory [outside PyTorch's allocator](outside.md) at the last sample by the end of each
-    bucket; null before the first. Absent if memreplay's recorder didn't measure it.
+    """Memory [outside PyTorch's allocator](outside.md) at each bucket's sample with the least
+    free memory, or else at the last one before; null before the first. Absent if memreplay's
+    recorder didn't measure it.
     """
     other_bytes: list[int | None] | UnsetType = UNSET
     """Memory of other processes at these samples; null if unknown. `outside_bytes` then includes

@@ -161,14 +161,16 @@ def _pairs(
 
 def _outside(one: Series) -> str:
     """Return the range of memory outside PyTorch's allocator; "" if it wasn't measured."""
-    found = [n for n in one.outside_bytes or () if n is not None]
+    pairs = list(zip(one.outside_bytes or (), one.other_bytes or (), strict=True))
+    known = [(own, other) for own, other in pairs if other is not None]
+    # Samples that don't know other processes include them.
+    found = [own for own, _ in known or pairs if own is not None]
     if not found:
         return ""
     words = f"{_range(found)} of the card outside PyTorch's allocator"
-    others = [n for n in one.other_bytes or () if n is not None]
-    if not others:
+    if not known:
         return f"{words}, including other processes"
-    return f"{words}, {_range(others)} in other processes"
+    return f"{words}, {_range([other for _, other in known])} in other processes"
 
 
 def _range(found: list[int]) -> str:

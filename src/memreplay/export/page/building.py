@@ -20,6 +20,7 @@ from memreplay.export.page.files import file_names
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
 from memreplay.export.page.marks import Marks, marks
+from memreplay.export.page.outside import outside_of
 from memreplay.export.page.records import (
     LifeColumns,
     PageData,
@@ -185,6 +186,7 @@ def _device(
         peaks=peaks,
         ooms=extras.ooms,
         card=extras.card,
+        outside=outside_of(snap, replay),
     )
 
 

@@ -145,6 +145,24 @@ class PageCard(Record, frozen=True):
     """The formatted size and, if known, the memory used outside PyTorch."""
 
 
+class PageOutside(Record, frozen=True, kw_only=True):
+    """Samples of who used a card's memory, in order of time."""
+
+    total_bytes: int
+    """The card's memory."""
+    moments: tuple[int, ...]
+    """The first moment that has this sample; each moment has the closest one."""
+    times_us: tuple[int, ...]
+    """When each sample was taken, since the first event."""
+    free_bytes: tuple[int, ...]
+    outside_bytes: tuple[int, ...]
+    """Memory of this process outside PyTorch's allocator. If `other_bytes` is None, it includes
+    other processes.
+    """
+    other_bytes: tuple[int | None, ...]
+    """Memory of other processes; None if unknown."""
+
+
 class PageExtras(NamedTuple):
     """A device's failed requests and card."""
 
@@ -209,6 +227,8 @@ class PageDevice(Record, frozen=True, kw_only=True):
     """The first failed requests. `marks` has the others."""
     card: PageCard | None
     """The card's memory; None if it's unknown."""
+    outside: PageOutside | None
+    """Memory outside PyTorch's allocator; None if it wasn't recorded, or without times."""
 
 
 class PageReport(Record, frozen=True):

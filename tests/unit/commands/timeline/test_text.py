@@ -31,7 +31,7 @@ def text(report: TimelineReport, width: int = 80, **options: bool) -> str:
 def test_measured_memory_has_a_line() -> None:
     found = " ".join(text(made(measured(MIB))).split())
     assert (
-        "outside 40.0 MiB to 240.0 MiB of the card outside PyTorch's allocator, 300.0 MiB in other"
+        "outside 140.0 MiB to 240.0 MiB of the card outside PyTorch's allocator, 300.0 MiB in other"
         " processes across"
     ) in found
     found = " ".join(text(made(measured(MIB, others=False))).split())
