@@ -139,12 +139,12 @@ def test_freed_values_take_no_memory_of_the_host(gpu: Any, parts: int) -> None:
 
 def test_values_that_become_unknown_take_no_memory_of_the_host(gpu: Any) -> None:
     known, unknown = malloc(gpu, MIB), malloc(gpu, MIB)
-    for forget in (
-        lambda: gpu.cudaMemcpy(c_void_p(known), c_void_p(unknown), c_size_t(MIB), 3),
-        lambda: gpu.cudaMemset(c_void_p(known), 0, c_size_t(MIB)),
+    for forget, arguments in (
+        (gpu.cudaMemcpy, (c_void_p(known), c_void_p(unknown), c_size_t(MIB), 3)),
+        (gpu.cudaMemset, (c_void_p(known), 0, c_size_t(MIB))),
     ):
         compute(gpu, known, b"x" * MIB)
-        forget()
+        forget(*arguments)
         assert gpu.memreplay_is_any_known(known, MIB) == 0
         assert resident_pages(known, MIB) == 0
 

@@ -51,8 +51,8 @@ cdef inline bint is_in_unknown(VM* vm, size_t at) noexcept nogil:
             return False
     if at and is_list(s[at - 1].kind) and not may_wrap(vm.tables, &s[at - 1]):
         return False
-    # A snapshot here already has items, so it isn't the container; another snapshot may follow it in
-    # the same tuple.
+    # A snapshot here already has items, so it isn't the container; another snapshot may follow it
+    # in the same tuple.
     return (at < 2 or s[at - 1].kind != V_STR or not is_dict(s[at - 2].kind)
             or s[at - 2].kind == V_ROOT or is_counted(&s[at - 2])
             or may_wrap(vm.tables, &s[at - 2]))

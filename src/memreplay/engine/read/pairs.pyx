@@ -71,10 +71,9 @@ cdef const uint8_t* set_pairs(VM* vm, const uint8_t* at) noexcept nogil:
     cdef Value* d = &values(vm)[vm.stack.len - 2]
     cdef const uint8_t* p
     cdef Value key, value
-    cdef int i
-    for i in range(MOST_PAIRS):
-        if vm.cur.end - at < ROOM or not is_get(at[0]):
-            break
+    cdef int left = MOST_PAIRS
+    while left and vm.cur.end - at >= ROOM and is_get(at[0]):
+        left -= 1
         p = at
         if (not plain_value(vm, &p, &key) or key.kind != V_STR or not takes_plain(d.kind, key.idx)
                 or not plain_value(vm, &p, &value)):

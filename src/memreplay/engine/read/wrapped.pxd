@@ -37,7 +37,9 @@ cdef inline bint may_wrap(const Tables* t, const Value* v) noexcept nogil:
         return not t.adopted
     if v.kind == V_SEGMENTS or v.kind == V_SEGMENT:
         return t.bare_list and not t.adopted and t.blocks.len == 0
-    return (v.kind <= V_PAIR or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT) and not is_counted(v)
+    if is_counted(v):
+        return False
+    return v.kind <= V_PAIR or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT
 
 
 cdef inline bint count_snapshot(Tables* t, const Value* name) noexcept nogil:

@@ -55,7 +55,7 @@ def test_states_are_counted_by_python_lines() -> None:
     made = training(0)
     for i in range(4):
         for init in (INIT, INIT_SECOND):
-            made.alloc(8 * MIB, (("??", "libtorch_python.so", 100 + i), *init))
+            made.alloc(8 * MIB, [("??", "libtorch_python.so", 100 + i), *init])
     lives = made.lives()
     left = remaining_state_bytes(lives, frames(INIT), lives.events)
     assert left == (2 * (PARAMETERS - 4) + PARAMETERS) * 8 * MIB
