@@ -186,9 +186,14 @@ class Rotation:
     def watched(self) -> None:
         """Look, in the middle of whatever the program does."""
         now = self.clock()
-        if now >= self.next_look:
-            quiet = max(STEPLESS, 3 * self.step_seconds)
-            self.look(now, step_ended=now - self.stepped_at > quiet)
+        # If another thread has the lock, it's looking itself. To wait for it would be a deadlock if
+        # a signal interrupts it and ends the recording, which waits for this thread.
+        if now >= self.next_look and self.lock.acquire(blocking=False):
+            try:
+                quiet = max(STEPLESS, 3 * self.step_seconds)
+                self.look(now, step_ended=now - self.stepped_at > quiet)
+            finally:
+                self.lock.release()
 
     def look(self, now: float, *, step_ended: bool) -> None:
         """Take an edge if it's time, and write a file if it's time and a step has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +188,23 @@ def test_thread_looks_and_ends(
     assert thread.daemon
     run.rotation.stop()
     assert not thread.is_alive()
+
+
+def test_recording_can_end_while_a_file_is_being_written(
+    program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0.001)
+    run = program(seconds=60)
+    looking = threading.Event()
+    watched = run.rotation.watched
+    monkeypatch.setattr(run.rotation, "watched", lambda: (looking.set(), watched()))
+    with run.rotation.lock:  # as when SIGTERM interrupts the thread that is writing
+        run.rotation.start(Guard())
+        assert looking.wait(10)
+        stopping = threading.Thread(target=run.rotation.stop, daemon=True)
+        stopping.start()
+        stopping.join(10)
+        assert not stopping.is_alive()
 
 
 # --- files ----------------------------------------------------------------------------------------
