@@ -72,27 +72,28 @@ class Files:
     restarted again and again doesn't fill the disk.
     """
 
-    def __init__(self, wanted: str, keep: int, keep_size: int | None) -> None:
+    def __init__(self, wanted: Callable[[], str], keep: int, keep_size: int | None) -> None:
+        # The name changes once the rank is known.
         self.wanted, self.keep, self.keep_size = wanted, keep, keep_size
-        self.folder = os.path.dirname(wanted) or "."
-        before, after = map(
-            re.escape, os.path.basename(beside(wanted, ".window-\n")).split("\n", 1)
-        )
-        self.name = re.compile(rf"{before}([0-9]{{6,}})(-peak|-oom)?{after}({re.escape(PACKED)})?")
 
     def next(self, why: str = "") -> str:
         """Return the next file's path. `why`: "" or "peak" or "oom"."""
-        number = max(self.there(), default=(0, ""))[0] + 1
-        return beside(self.wanted, f".window-{number:06}{f'-{why}' if why else ''}")
+        number = max((number for number, _, _ in self.there()), default=0) + 1
+        return beside(self.wanted(), f".window-{number:06}{f'-{why}' if why else ''}")
 
-    def there(self) -> list[tuple[int, str]]:
-        """Return the number and path of each file, oldest first."""
+    def there(self) -> list[tuple[int, str, str]]:
+        """Return the number, path and `why` of each file, oldest first."""
+        folder, name = os.path.split(beside(self.wanted(), ".window-\n"))
+        before, after = map(re.escape, name.split("\n", 1))
+        pattern = re.compile(
+            rf"{before}([0-9]{{6,}})(?:-(peak|oom))?{after}(?:{re.escape(PACKED)})?"
+        )
         found = []
         with contextlib.suppress(OSError):
-            for name in os.listdir(self.folder):
-                match = self.name.fullmatch(name)
+            for file in os.listdir(folder or "."):
+                match = pattern.fullmatch(file)
                 if match is not None:
-                    found.append((int(match[1]), os.path.join(self.folder, name)))
+                    found.append((int(match[1]), os.path.join(folder, file), match[2] or ""))
         return sorted(found)
 
     def prune(self) -> None:
@@ -100,10 +101,11 @@ class Files:
         one of a moment when memory ran out.
         """
         there = self.there()
-        peaks = [path for _, path in there if "-peak" in os.path.basename(path)]
-        stay = {there[-1][1], *peaks[-1:]} if there else set()
+        peaks = [path for _, path, why in there if why == "peak"]
+        stay = {path for _, path, why in there if why == "oom"}
+        stay.update(peaks[-1:], [there[-1][1]] if there else [])
         sizes = {}
-        for _, path in there:
+        for _, path, _ in there:
             with contextlib.suppress(OSError):
                 sizes[path] = os.path.getsize(path)
         for path in list(sizes):
@@ -111,7 +113,7 @@ class Files:
             large = self.keep_size is not None and sum(sizes.values()) > self.keep_size
             if not (many or large):
                 break
-            if path in stay or "-oom" in os.path.basename(path):
+            if path in stay:
                 continue
             with contextlib.suppress(OSError):
                 os.unlink(path)

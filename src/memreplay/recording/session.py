@@ -124,7 +124,8 @@ class Session:
         self.asked = os.fspath(DEFAULT if path is None else path)
         if self.continuous is not None and is_url(self.asked):
             raise UsageError("continuous: files are only written to this machine, not to a URL")
-        self.ranks: tuple[int, int] | None = None  # rank and world size, once known
+        self.torch: Any = None  # once the recording begins
+        self.known_ranks: tuple[int, int] | None = None
         self.path = checked(self.wanted)  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
@@ -146,6 +147,13 @@ class Session:
             raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
     @property
+    def ranks(self) -> tuple[int, int] | None:
+        """This process's rank and the world size, once known. Later, they don't change."""
+        if self.known_ranks is None and self.torch is not None:
+            self.known_ranks = ranks_of(self.torch)
+        return self.known_ranks
+
+    @property
     def wanted(self) -> str:
         """The file to write, with the process's rank in its name if there are several."""
         return own_path(self.asked, self.ranks)
@@ -164,8 +172,7 @@ class Session:
         torch, why = find_torch()
         if torch is None:
             raise CannotRecordError(f"memreplay.record needs PyTorch, and {why}")
-        self.torch, self.of = torch, os.getpid()
-        self.ranks = ranks_of(torch)
+        self.torch, self.of, self.known_ranks = torch, os.getpid(), None
         self.path = self.wanted
         self.failures = Failures(self.save_failure)
         self.kind, self.devices = recordable(torch)
@@ -353,7 +360,7 @@ class Session:
         ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
         ring.forget = self.noting.steps.forget
         self.noting.keep = 0  # a file's first step began before the file
-        self.files = Files(self.wanted, wanted.keep, wanted.keep_size)
+        self.files = Files(lambda: self.wanted, wanted.keep, wanted.keep_size)
         self.rotation = Rotation(ring, self.files, wanted, self.try_to_save)
         self.rotation.start(self.guard)
 
@@ -368,7 +375,6 @@ class Session:
         self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
-        self.ranks = self.ranks or ranks_of(self.torch)
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_save(beside(self.wanted, f".step-{steps}"))
@@ -515,7 +521,6 @@ class Session:
 
     def save(self, path: str, overwrite: bool, way: Way) -> str:
         """Write a snapshot and log it. Return its path. Raises MemreplayError."""
-        self.ranks = self.ranks or ranks_of(self.torch)
         replaces = overwrite and exists(path) and path not in self.written
         to = write_anywhere if way.anywhere else write
         path = path if way.anywhere else checked(path)

@@ -31,7 +31,7 @@ class Program:
         self.ring = Ring(self.allocator, ENTRIES, self.allocator.clear)
         asked = Continuous.asked(wanted or True)
         assert asked is not None
-        self.files = Files(str(folder / "snap.pickle"), asked.keep, asked.keep_size)
+        self.files = Files(lambda: str(folder / "snap.pickle"), asked.keep, asked.keep_size)
         self.fails = False
         self.bytes_per_event = 200
         self.wrote: list[str] = []
@@ -197,7 +197,12 @@ def test_recording_can_end_while_a_file_is_being_written(
     run = program(seconds=60)
     looking = threading.Event()
     watched = run.rotation.watched
-    monkeypatch.setattr(run.rotation, "watched", lambda: (looking.set(), watched()))
+
+    def told() -> None:
+        looking.set()
+        watched()
+
+    monkeypatch.setattr(run.rotation, "watched", told)
     with run.rotation.lock:  # as when SIGTERM interrupts the thread that is writing
         run.rotation.start(Guard())
         assert looking.wait(10)
@@ -220,7 +225,7 @@ def left(folder: Path) -> list[str]:
 
 
 def test_numbers_continue_those_of_an_earlier_run(tmp_path: Path) -> None:
-    files = Files(str(tmp_path / "snap.rank3.pickle.gz"), 10, None)
+    files = Files(lambda: str(tmp_path / "snap.rank3.pickle.gz"), 10, None)
     assert files.next() == str(tmp_path / "snap.rank3.window-000001.pickle.gz")
     make(tmp_path, "snap.rank3.window-000041.pickle.gz", "snap.rank3.window-000042-oom.pickle.gz")
     make(tmp_path, "snap.rank4.window-000050.pickle.gz", "snap.rank3.window-50.pickle.gz", "x")
@@ -233,7 +238,7 @@ def test_oldest_files_are_deleted(tmp_path: Path) -> None:
     make(tmp_path, "snap.window-000001-peak.pickle", "snap.window-000002-oom.pickle")
     make(tmp_path, "snap.window-000003-peak.pickle", "other.pickle", "snap.oom.pickle")
     make(tmp_path, *(f"snap.window-{number:06}.pickle" for number in range(4, 9)))
-    Files(str(tmp_path / "snap.pickle"), 4, None).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 4, None).prune()
     assert left(tmp_path) == [
         "other.pickle",
         "snap.oom.pickle",
@@ -246,14 +251,21 @@ def test_oldest_files_are_deleted(tmp_path: Path) -> None:
 
 def test_files_are_limited_by_size_but_the_newest_stays(tmp_path: Path) -> None:
     make(tmp_path, *(f"snap.window-{number:06}.pickle" for number in range(1, 6)))
-    Files(str(tmp_path / "snap.pickle"), 100, 25).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 100, 25).prune()
     assert left(tmp_path) == ["snap.window-000004.pickle", "snap.window-000005.pickle"]
-    Files(str(tmp_path / "snap.pickle"), 100, 1).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 100, 1).prune()
     assert left(tmp_path) == ["snap.window-000005.pickle"]
 
 
+def test_users_own_words_in_a_name_mean_nothing(tmp_path: Path) -> None:
+    numbers = range(1, 6)
+    make(tmp_path, *(f"before-oom.window-{number:06}.pickle" for number in numbers))
+    Files(lambda: str(tmp_path / "before-oom.pickle"), 2, None).prune()
+    assert left(tmp_path) == [f"before-oom.window-{number:06}.pickle" for number in (4, 5)]
+
+
 def test_missing_folder_is_no_error(tmp_path: Path) -> None:
-    files = Files(str(tmp_path / "gone" / "snap.pickle"), 1, None)
+    files = Files(lambda: str(tmp_path / "gone" / "snap.pickle"), 1, None)
     files.prune()
     assert files.next().endswith("snap.window-000001.pickle")
 
