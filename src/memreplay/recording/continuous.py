@@ -98,12 +98,12 @@ class Files:
 
     def prune(self) -> None:
         """Delete the oldest files beyond the limits, but never the newest, nor the last peak's, nor
-        one of a moment when memory ran out.
+        the last ones of moments when memory ran out.
         """
         there = self.there()
-        peaks = [path for _, path, why in there if why == "peak"]
-        stay = {path for _, path, why in there if why == "oom"}
-        stay.update(peaks[-1:], [there[-1][1]] if there else [])
+        stay = {path for _, path, _ in there[-1:]}
+        for kind, most in (("peak", 1), ("oom", self.keep)):
+            stay.update([path for _, path, why in there if why == kind][-most:])
         sizes = {}
         for _, path, _ in there:
             with contextlib.suppress(OSError):

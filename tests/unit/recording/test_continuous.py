@@ -249,6 +249,17 @@ def test_oldest_files_are_deleted(tmp_path: Path) -> None:
     ]
 
 
+def test_program_that_always_runs_out_does_not_fill_the_disk(tmp_path: Path) -> None:
+    for number in range(1, 20, 2):
+        make(tmp_path, f"snap.window-{number:06}-oom.pickle", f"snap.window-{number + 1:06}.pickle")
+        Files(lambda: str(tmp_path / "snap.pickle"), 2, None).prune()
+    assert left(tmp_path) == [
+        "snap.window-000017-oom.pickle",
+        "snap.window-000019-oom.pickle",
+        "snap.window-000020.pickle",
+    ]
+
+
 def test_files_are_limited_by_size_but_the_newest_stays(tmp_path: Path) -> None:
     make(tmp_path, *(f"snap.window-{number:06}.pickle" for number in range(1, 6)))
     Files(lambda: str(tmp_path / "snap.pickle"), 100, 25).prune()
