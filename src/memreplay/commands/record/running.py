@@ -83,8 +83,8 @@ class RecordOptions(RecordingOptions, frozen=True):
     output: Annotated[
         str | None,
         Opt(
-            "Write the snapshot to this file or URL; several ranks add .rankN before the extension. The"
-            " default file is overwritten by each run.",
+            "Write the snapshot to this file or URL; several ranks add .rankN before the extension."
+            " The default file is overwritten by each run.",
             "OUT",
             short="-o",
             path="file",
