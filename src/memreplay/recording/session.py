@@ -146,9 +146,8 @@ class Session:
         if not overwrite and exists(self.path):
             raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
-    @property
     def ranks(self) -> tuple[int, int] | None:
-        """This process's rank and the world size, once known. Later, they don't change."""
+        """Return this process's rank and the world size. Once known, they don't change."""
         if self.known_ranks is None and self.torch is not None:
             self.known_ranks = ranks_of(self.torch)
         return self.known_ranks
@@ -156,7 +155,7 @@ class Session:
     @property
     def wanted(self) -> str:
         """The file to write, with the process's rank in its name if there are several."""
-        return own_path(self.asked, self.ranks)
+        return own_path(self.asked, self.ranks())
 
     @property
     def recording(self) -> bool:
@@ -375,6 +374,7 @@ class Session:
         self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
+        self.ranks()  # the program may destroy the process group before the next file is written
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_save(beside(self.wanted, f".step-{steps}"))
@@ -497,7 +497,7 @@ class Session:
             return self.guard.run(LOOKING, look) or {}
 
     def facts(self) -> dict[str, Any]:
-        found = run_facts(self.torch, self.devices, self.ranks)
+        found = run_facts(self.torch, self.devices, self.ranks())
         for device, card in enumerate(found["cards"]):
             taken = self.samples.own_outside(device)
             if taken is not None:
