@@ -225,7 +225,9 @@ class Rotation:
         )
 
     def rotate(self) -> str:
-        """Write the current window's file, and begin the next window. Return the file's path."""
+        """Write the current window's file, and begin the next window. Return the file's path, or
+        that of the last window if this one couldn't be written.
+        """
         with self.lock:
             self.ring.look()
             events = sum(self.ring.counts.events) - self.began
@@ -243,7 +245,7 @@ class Rotation:
             self.since, self.began = self.ring.taken, sum(self.ring.counts.events)
             self.window = self.window_now()
             self.files.prune()
-            return written or path
+            return self.path or path
 
     def is_peak(self, counts: Counts, now: float) -> bool:
         """Return whether there is a new maximum that has stopped rising."""

@@ -171,6 +171,10 @@ def test_lost_file_does_not_stop_the_recording(program: Callable[..., Program]) 
     for _ in range(60):
         run.step()
     assert run.wrote == ["snap.window-000001.pickle"]
+    written = run.rotation.path
+    run.fails = True
+    run.allocator.alloc(0, 100)
+    assert run.rotation.rotate() == written
 
 
 def test_thread_looks_and_ends(
