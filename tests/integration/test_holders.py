@@ -285,7 +285,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 def test_pinned_batches_have_a_holder(tmp_path: Path) -> None:
     program = tmp_path / "pinned.py"
     program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{PINNED}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program))
+    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     noted = recorded_holders(mr.open(tmp_path / "run.pickle"))
     assert noted is not None

@@ -72,38 +72,40 @@ class Files:
     restarted again and again doesn't fill the disk.
     """
 
-    def __init__(self, wanted: str, keep: int, keep_size: int | None) -> None:
+    def __init__(self, wanted: Callable[[], str], keep: int, keep_size: int | None) -> None:
+        # The name changes once the rank is known.
         self.wanted, self.keep, self.keep_size = wanted, keep, keep_size
-        self.folder = os.path.dirname(wanted) or "."
-        before, after = map(
-            re.escape, os.path.basename(beside(wanted, ".window-\n")).split("\n", 1)
-        )
-        self.name = re.compile(rf"{before}([0-9]{{6,}})(-peak|-oom)?{after}({re.escape(PACKED)})?")
 
     def next(self, why: str = "") -> str:
         """Return the next file's path. `why`: "" or "peak" or "oom"."""
-        number = max(self.there(), default=(0, ""))[0] + 1
-        return beside(self.wanted, f".window-{number:06}{f'-{why}' if why else ''}")
+        number = max((number for number, _, _ in self.there()), default=0) + 1
+        return beside(self.wanted(), f".window-{number:06}{f'-{why}' if why else ''}")
 
-    def there(self) -> list[tuple[int, str]]:
-        """Return the number and path of each file, oldest first."""
+    def there(self) -> list[tuple[int, str, str]]:
+        """Return the number, path and `why` of each file, oldest first."""
+        folder, name = os.path.split(beside(self.wanted(), ".window-\n"))
+        before, after = map(re.escape, name.split("\n", 1))
+        pattern = re.compile(
+            rf"{before}([0-9]{{6,}})(?:-(peak|oom))?{after}(?:{re.escape(PACKED)})?"
+        )
         found = []
         with contextlib.suppress(OSError):
-            for name in os.listdir(self.folder):
-                match = self.name.fullmatch(name)
+            for file in os.listdir(folder or "."):
+                match = pattern.fullmatch(file)
                 if match is not None:
-                    found.append((int(match[1]), os.path.join(self.folder, name)))
+                    found.append((int(match[1]), os.path.join(folder, file), match[2] or ""))
         return sorted(found)
 
     def prune(self) -> None:
         """Delete the oldest files beyond the limits, but never the newest, nor the last peak's, nor
-        one of a moment when memory ran out.
+        the last ones of moments when memory ran out.
         """
         there = self.there()
-        peaks = [path for _, path in there if "-peak" in os.path.basename(path)]
-        stay = {there[-1][1], *peaks[-1:]} if there else set()
+        stay = {path for _, path, _ in there[-1:]}
+        for kind, most in (("peak", 1), ("oom", self.keep)):
+            stay.update([path for _, path, why in there if why == kind][-most:])
         sizes = {}
-        for _, path in there:
+        for _, path, _ in there:
             with contextlib.suppress(OSError):
                 sizes[path] = os.path.getsize(path)
         for path in list(sizes):
@@ -111,7 +113,7 @@ class Files:
             large = self.keep_size is not None and sum(sizes.values()) > self.keep_size
             if not (many or large):
                 break
-            if path in stay or "-oom" in os.path.basename(path):
+            if path in stay:
                 continue
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -186,9 +188,14 @@ class Rotation:
     def watched(self) -> None:
         """Look, in the middle of whatever the program does."""
         now = self.clock()
-        if now >= self.next_look:
-            quiet = max(STEPLESS, 3 * self.step_seconds)
-            self.look(now, step_ended=now - self.stepped_at > quiet)
+        # If another thread has the lock, it's looking itself. To wait for it would be a deadlock if
+        # a signal interrupts it and ends the recording, which waits for this thread.
+        if now >= self.next_look and self.lock.acquire(blocking=False):
+            try:
+                quiet = max(STEPLESS, 3 * self.step_seconds)
+                self.look(now, step_ended=now - self.stepped_at > quiet)
+            finally:
+                self.lock.release()
 
     def look(self, now: float, *, step_ended: bool) -> None:
         """Take an edge if it's time, and write a file if it's time and a step has ended."""
@@ -218,7 +225,9 @@ class Rotation:
         )
 
     def rotate(self) -> str:
-        """Write the current window's file, and begin the next window. Return the file's path."""
+        """Write the current window's file, and begin the next window. Return the file's path, or
+        that of the last window if this one couldn't be written.
+        """
         with self.lock:
             self.ring.look()
             events = sum(self.ring.counts.events) - self.began
@@ -236,7 +245,7 @@ class Rotation:
             self.since, self.began = self.ring.taken, sum(self.ring.counts.events)
             self.window = self.window_now()
             self.files.prune()
-            return written or path
+            return self.path or path
 
     def is_peak(self, counts: Counts, now: float) -> bool:
         """Return whether there is a new maximum that has stopped rising."""

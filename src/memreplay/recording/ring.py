@@ -118,26 +118,35 @@ class Ring:
 
     # --- edges ------------------------------------------------------------------------------------
 
-    def take(self) -> None:
-        """Take an edge now."""
+    def take(self) -> Edge:
+        """Take an edge now, and return it."""
         memory = self.devices.memory
-        self.taken += 1
+        self.taken = number = self.taken + 1  # a signal's handler may take another edge meanwhile
         if self.light:
-            before = memory._get_memory_metadata()
-            memory._set_memory_metadata(f"{MARK}{self.taken}")
-            try:
+            with self.marking(f"{MARK}{number}"):
                 segments = memory.memory_snapshot(include_traces=False)
-            finally:
-                memory._set_memory_metadata(before)
         else:
             self.edges.clear()
             self.clear()
             segments = memory._snapshot()["segments"]
-        self.edges.append(Edge(self.taken, list(self.counts.events), _tracker.now_us(), segments))
+        edge = Edge(number, list(self.counts.events), _tracker.now_us(), segments)
+        self.edges.append(edge)
         # PyTorch has overwritten the oldest edges' markers, or soon will.
         while len(self.edges) > 1 and self.behind(self.edges[0]) >= self.entries:
             self.edges.popleft()
         self.forget(self.edges[0].time_us)
+        return edge
+
+    @contextmanager
+    def marking(self, text: str) -> Iterator[None]:
+        """Let PyTorch's markers of snapshots contain a text."""
+        memory = self.devices.memory
+        before = memory._get_memory_metadata()
+        memory._set_memory_metadata(text)
+        try:
+            yield
+        finally:
+            memory._set_memory_metadata(before)
 
     @contextmanager
     def since(self, number: int) -> Iterator[None]:
@@ -158,9 +167,9 @@ class Ring:
         """
         if not self.light:
             return self.devices.memory._snapshot()  # type: ignore[no-any-return]
-        self.take()
-        end = self.edges[-1]
-        found: dict[str, Any] = self.devices.memory._snapshot()
+        end = self.take()
+        with self.marking(""):  # not the text of an edge that a signal interrupted
+            found: dict[str, Any] = self.devices.memory._snapshot()
         places = [self.markers(trace).get(end.number) for trace in found["device_traces"]]
         for trace, place in zip(found["device_traces"], places, strict=True):
             del trace[len(trace) if place is None else place :]

@@ -124,7 +124,8 @@ class Session:
         self.asked = os.fspath(DEFAULT if path is None else path)
         if self.continuous is not None and is_url(self.asked):
             raise UsageError("continuous: files are only written to this machine, not to a URL")
-        self.ranks: tuple[int, int] | None = None  # rank and world size, once known
+        self.torch: Any = None  # once the recording begins
+        self.known_ranks: tuple[int, int] | None = None
         self.path = checked(self.wanted)  # the file that the recording wrote
         self.models, self.given_optimizers = as_list(wanted.model), as_list(wanted.optimizer)
         self.stacks, self.max_entries = wanted.stacks, wanted.max_entries
@@ -145,10 +146,16 @@ class Session:
         if not overwrite and exists(self.path):
             raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
+    def ranks(self) -> tuple[int, int] | None:
+        """Return this process's rank and the world size. Once known, they don't change."""
+        if self.known_ranks is None and self.torch is not None:
+            self.known_ranks = ranks_of(self.torch)
+        return self.known_ranks
+
     @property
     def wanted(self) -> str:
         """The file to write, with the process's rank in its name if there are several."""
-        return own_path(self.asked, self.ranks)
+        return own_path(self.asked, self.ranks())
 
     @property
     def recording(self) -> bool:
@@ -164,8 +171,7 @@ class Session:
         torch, why = find_torch()
         if torch is None:
             raise CannotRecordError(f"memreplay.record needs PyTorch, and {why}")
-        self.torch, self.of = torch, os.getpid()
-        self.ranks = ranks_of(torch)
+        self.torch, self.of, self.known_ranks = torch, os.getpid(), None
         self.path = self.wanted
         self.failures = Failures(self.save_failure)
         self.kind, self.devices = recordable(torch)
@@ -353,7 +359,7 @@ class Session:
         ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
         ring.forget = self.noting.steps.forget
         self.noting.keep = 0  # a file's first step began before the file
-        self.files = Files(self.wanted, wanted.keep, wanted.keep_size)
+        self.files = Files(lambda: self.wanted, wanted.keep, wanted.keep_size)
         self.rotation = Rotation(ring, self.files, wanted, self.try_to_save)
         self.rotation.start(self.guard)
 
@@ -368,7 +374,7 @@ class Session:
         self.guard.run("noting a step", self.noting.steps.tell)
 
     def stepped(self) -> None:
-        self.ranks = self.ranks or ranks_of(self.torch)
+        self.ranks()  # the program may destroy the process group before the next file is written
         steps = self.noting.steps.count
         if self.every is not None and steps % self.every == 0:
             self.try_to_save(beside(self.wanted, f".step-{steps}"))
@@ -491,7 +497,7 @@ class Session:
             return self.guard.run(LOOKING, look) or {}
 
     def facts(self) -> dict[str, Any]:
-        found = run_facts(self.torch, self.devices, self.ranks)
+        found = run_facts(self.torch, self.devices, self.ranks())
         for device, card in enumerate(found["cards"]):
             taken = self.samples.own_outside(device)
             if taken is not None:
@@ -515,7 +521,6 @@ class Session:
 
     def save(self, path: str, overwrite: bool, way: Way) -> str:
         """Write a snapshot and log it. Return its path. Raises MemreplayError."""
-        self.ranks = self.ranks or ranks_of(self.torch)
         replaces = overwrite and exists(path) and path not in self.written
         to = write_anywhere if way.anywhere else write
         path = path if way.anywhere else checked(path)

@@ -287,6 +287,8 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
     mine, other = ("/me/train.py", 7, "step"), ("/me/train.py", 1, "main")
     events, logger = ("/site/torch/cuda/streams.py", 9, "x"), ("/site/torch/nn/ddp.py", 5, "log")
     printing = ("/site/torch/_tensor_str.py", 3, "text")
+    memory = ("/site/torch/cuda/memory.py", 864, "mem_get_info")
+    sampling = ("/site/memreplay/recording/memory_samples.py", 9, "sample_card")
     met = [
         ("item", 0, [mine, other], 2),
         ("item", 0, [mine, mine], 3),
@@ -295,6 +297,8 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
         ("elapsed_time", 0, [events, logger, mine], 7),
         ("elapsed_time", 0, [], 7),
         ("elapsed_time", 0, [events, mine], 4),
+        ("mem_get_info", 0, [memory, sampling], 5),
+        ("mem_get_info", 0, [memory, mine], 6),
     ]
     monkeypatch.setattr(reads, "met", lambda: met)
     found = [(one["operator"], one["sizes"], one["line"], one["count"]) for one in reads.counted()]
@@ -303,12 +307,13 @@ def test_reads_are_counted_by_call_site(reads: Any, monkeypatch: pytest.MonkeyPa
         ("nonzero", True, 7, 1),
         ("print", False, 7, 1),
         ("elapsed_time", False, 7, 4),
+        ("mem_get_info", False, 7, 6),  # not the recorder's own
     ]
     assert set(reads.counted()[0]) == {
         *("operator", "sizes", "sampled", "assumed", "chosen"),
         *("file", "line", "function", "through", "count"),
     }
-    assert [one["chosen"] for one in reads.counted()] == [False, True, False, False]
+    assert [one["chosen"] for one in reads.counted()] == [False, True, False, False, False]
 
 
 def test_card_reports_reads_until_stopped(reads: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ class Program:
         self.ring = Ring(self.allocator, ENTRIES, self.allocator.clear)
         asked = Continuous.asked(wanted or True)
         assert asked is not None
-        self.files = Files(str(folder / "snap.pickle"), asked.keep, asked.keep_size)
+        self.files = Files(lambda: str(folder / "snap.pickle"), asked.keep, asked.keep_size)
         self.fails = False
         self.bytes_per_event = 200
         self.wrote: list[str] = []
@@ -170,6 +171,10 @@ def test_lost_file_does_not_stop_the_recording(program: Callable[..., Program]) 
     for _ in range(60):
         run.step()
     assert run.wrote == ["snap.window-000001.pickle"]
+    written = run.rotation.path
+    run.fails = True
+    run.allocator.alloc(0, 100)
+    assert run.rotation.rotate() == written
 
 
 def test_thread_looks_and_ends(
@@ -189,6 +194,28 @@ def test_thread_looks_and_ends(
     assert not thread.is_alive()
 
 
+def test_recording_can_end_while_a_file_is_being_written(
+    program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0.001)
+    run = program(seconds=60)
+    looking = threading.Event()
+    watched = run.rotation.watched
+
+    def told() -> None:
+        looking.set()
+        watched()
+
+    monkeypatch.setattr(run.rotation, "watched", told)
+    with run.rotation.lock:  # as when SIGTERM interrupts the thread that is writing
+        run.rotation.start(Guard())
+        assert looking.wait(10)
+        stopping = threading.Thread(target=run.rotation.stop, daemon=True)
+        stopping.start()
+        stopping.join(10)
+        assert not stopping.is_alive()
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -202,7 +229,7 @@ def left(folder: Path) -> list[str]:
 
 
 def test_numbers_continue_those_of_an_earlier_run(tmp_path: Path) -> None:
-    files = Files(str(tmp_path / "snap.rank3.pickle.gz"), 10, None)
+    files = Files(lambda: str(tmp_path / "snap.rank3.pickle.gz"), 10, None)
     assert files.next() == str(tmp_path / "snap.rank3.window-000001.pickle.gz")
     make(tmp_path, "snap.rank3.window-000041.pickle.gz", "snap.rank3.window-000042-oom.pickle.gz")
     make(tmp_path, "snap.rank4.window-000050.pickle.gz", "snap.rank3.window-50.pickle.gz", "x")
@@ -215,7 +242,7 @@ def test_oldest_files_are_deleted(tmp_path: Path) -> None:
     make(tmp_path, "snap.window-000001-peak.pickle", "snap.window-000002-oom.pickle")
     make(tmp_path, "snap.window-000003-peak.pickle", "other.pickle", "snap.oom.pickle")
     make(tmp_path, *(f"snap.window-{number:06}.pickle" for number in range(4, 9)))
-    Files(str(tmp_path / "snap.pickle"), 4, None).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 4, None).prune()
     assert left(tmp_path) == [
         "other.pickle",
         "snap.oom.pickle",
@@ -226,16 +253,34 @@ def test_oldest_files_are_deleted(tmp_path: Path) -> None:
     ]
 
 
+def test_program_that_always_runs_out_does_not_fill_the_disk(tmp_path: Path) -> None:
+    for number in range(1, 20, 2):
+        make(tmp_path, f"snap.window-{number:06}-oom.pickle", f"snap.window-{number + 1:06}.pickle")
+        Files(lambda: str(tmp_path / "snap.pickle"), 2, None).prune()
+    assert left(tmp_path) == [
+        "snap.window-000017-oom.pickle",
+        "snap.window-000019-oom.pickle",
+        "snap.window-000020.pickle",
+    ]
+
+
 def test_files_are_limited_by_size_but_the_newest_stays(tmp_path: Path) -> None:
     make(tmp_path, *(f"snap.window-{number:06}.pickle" for number in range(1, 6)))
-    Files(str(tmp_path / "snap.pickle"), 100, 25).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 100, 25).prune()
     assert left(tmp_path) == ["snap.window-000004.pickle", "snap.window-000005.pickle"]
-    Files(str(tmp_path / "snap.pickle"), 100, 1).prune()
+    Files(lambda: str(tmp_path / "snap.pickle"), 100, 1).prune()
     assert left(tmp_path) == ["snap.window-000005.pickle"]
 
 
+def test_users_own_words_in_a_name_mean_nothing(tmp_path: Path) -> None:
+    numbers = range(1, 6)
+    make(tmp_path, *(f"before-oom.window-{number:06}.pickle" for number in numbers))
+    Files(lambda: str(tmp_path / "before-oom.pickle"), 2, None).prune()
+    assert left(tmp_path) == [f"before-oom.window-{number:06}.pickle" for number in (4, 5)]
+
+
 def test_missing_folder_is_no_error(tmp_path: Path) -> None:
-    files = Files(str(tmp_path / "gone" / "snap.pickle"), 1, None)
+    files = Files(lambda: str(tmp_path / "gone" / "snap.pickle"), 1, None)
     files.prune()
     assert files.next().endswith("snap.window-000001.pickle")
 

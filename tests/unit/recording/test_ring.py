@@ -167,6 +167,32 @@ def test_other_threads_may_go_on_meanwhile() -> None:
     assert sizes == [2]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_signal_may_interrupt_an_edge(first: bool) -> None:
+    """Its handler writes a snapshot, and another thread goes on meanwhile."""
+    allocator = Allocator(ENTRIES)
+    allocator.alloc(0, 100)
+    ring = ring_of(allocator)
+    inner = []
+
+    def interrupted(*, include_traces: bool) -> list[dict[str, Any]]:
+        allocator.memory.memory_snapshot = allocator.memory_snapshot
+        before = None if first else allocator.memory_snapshot(include_traces=False)
+        allocator.alloc(0, 200)
+        inner.append(ring.snapshot())
+        allocator.alloc(0, 300)
+        return before or allocator.memory_snapshot(include_traces=False)
+
+    allocator.memory.memory_snapshot = interrupted
+    outer = ring.snapshot()
+    for found in (outer, *inner):
+        live = [one for one in found["segments"][0]["blocks"] if one["state"] != "inactive"]
+        allocs = [event for event in found["device_traces"][0] if event["action"] == "alloc"]
+        assert lines_of(live) == {
+            event["addr"]: (event["size"], event["frames"][0]["line"]) for event in allocs
+        }
+
+
 def test_windows_follow_one_another() -> None:
     allocator = Allocator(ENTRIES)
     ring = ring_of(allocator)

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -424,6 +425,25 @@ def test_continuous_recording_writes_windows(torch: Torch, tmp_path: Path) -> No
     ]
     asked = torch.memory.asked[0]
     assert (asked["max_entries"], asked["context"]) == (100, "alloc")
+
+
+@pytest.mark.parametrize("destroyed", [True, False])
+def test_continuous_recording_learns_its_rank_later(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, destroyed: bool
+) -> None:
+    distributed = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_rank=lambda: 3,
+        get_world_size=lambda: 8,
+    )
+    with mr.record(tmp_path / "snap.pickle", continuous=True) as recorder:
+        torch.memory.take()
+        monkeypatch.setattr(torch, "distributed", distributed, raising=False)
+        if destroyed:
+            recorder.step()
+            monkeypatch.delattr(torch, "distributed")
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.rank3.window-000001.pickle"]
 
 
 def test_continuous_recording_has_a_window_for_running_out(torch: Torch, tmp_path: Path) -> None:

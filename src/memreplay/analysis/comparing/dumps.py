@@ -247,12 +247,15 @@ def _processes(
     separate group.
     """
     says = any(rank is not None for rank in ranks)
+    stems = {process_of(one.name) for one in files}
     found: dict[Hashable, list[tuple[Listed, int | None]]] = {}
     for one, rank in zip(files, ranks, strict=True):
         if rank is not None:
             key: Hashable = (rank, *_MACHINE.findall(one.name))
         else:
-            key = one.name if says else process_of(one.name) or one.name
+            plain = bare(one.name)
+            own = plain if plain in stems else one.name
+            key = one.name if says else process_of(one.name) or own
         found.setdefault(key, []).append((one, rank))
     return list(found.values())
 

@@ -89,6 +89,8 @@ _STEP = re.compile(
 )
 # The windows of memreplay's continuous recordings (recording/continuous.py).
 _WINDOW = re.compile(r"\.window-(\d{6,20})(?:-peak|-oom)?(?=\.|\Z)")
+# What the recorder adds to the name of a recording's other files (recording/session.py).
+_ADDED = re.compile(r"\.(?:oom|signal|now|step)(?:-\d+)?(?=\.|\Z)")
 _MOST_DIGITS = 9  # maximum number of digits in a rank; longer numbers are times or ids
 _STAMP = 20  # times are padded to this many digits
 _END = 1 << 63  # a number that sorts after all steps
@@ -138,13 +140,12 @@ def moment_of(name: str) -> Moment | None:
 
 def process_of(name: str) -> str | None:
     """Return the part of a name without a rank that is the same for all dumps of one process:
-    everything but the step or window. None if the name has neither.
+    everything but the step or window, or what memreplay's recorder adds. None if the name has
+    none of these.
     """
     plain = bare(name)
-    for pattern in (_WINDOW, _STEP):
-        if pattern.search(plain):
-            return pattern.sub("#", plain)
-    return None
+    stem = _STEP.sub("#", _ADDED.sub("", _WINDOW.sub("", plain)))
+    return stem if stem != plain else None
 
 
 def names_a_moment(part: str) -> bool:

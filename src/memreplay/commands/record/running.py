@@ -15,9 +15,10 @@ from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt, Shared
 from memreplay.errors import NothingToTellError, UsageError
+from memreplay.io.urls import is_url
 from memreplay.programs.starting import INSIDE, handled
 from memreplay.recording.unrecorded import host_peak
-from memreplay.recording.writing import DEFAULT
+from memreplay.recording.writing import DEFAULT, checked
 from memreplay.render.units import size
 
 _PASSED_ON: list[signal.Signals] = [
@@ -82,8 +83,8 @@ class RecordOptions(RecordingOptions, frozen=True):
     output: Annotated[
         str | None,
         Opt(
-            "Write the snapshot to this file; several ranks add .rankN before the extension. The"
-            " default file is overwritten by each run.",
+            "Write the snapshot to this file or URL; several ranks add .rankN before the extension."
+            " The default file is overwritten by each run.",
             "OUT",
             short="-o",
             path="file",
@@ -110,11 +111,17 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
     }
     if rotate and not options.continuous:
         raise UsageError("--rotate needs --continuous")
-    check_names(output, force=replaces)
+    if is_url(output):
+        if options.continuous:
+            raise UsageError("--continuous writes files only to this machine, not to a URL")
+        path = checked(output)
+    else:
+        check_names(output, force=replaces)
+        path = os.path.abspath(output)
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         told = {
             "folder": folder,
-            "path": os.path.abspath(output),
+            "path": path,
             "stacks": options.stacks,
             "max_entries": options.max_entries,
             "source": options.source,

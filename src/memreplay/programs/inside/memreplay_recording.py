@@ -33,6 +33,7 @@ OF_SIZES, OF_RANDOM, OF_ASSUMED, OF_CHOSEN = 1, 2, 4, 8  # kinds of reads; must 
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 HERE = os.path.dirname(os.path.abspath(__file__))
+SAMPLING = os.path.join("memreplay", "recording", "memory_samples.py")
 RECORDING = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # contains the memreplay package
 TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
@@ -515,6 +516,9 @@ class Reads:
         for operator, kind, stack, count in self.met():
             # An elapsed time that a library only logs doesn't matter.
             if operator == "elapsed_time" and self.by_pytorch(stack):
+                continue
+            # The program's recorder notes how much memory is free, which changes nothing.
+            if operator == "mem_get_info" and any(f.endswith(SAMPLING) for f, _, _ in stack):
                 continue
             place = self.place(stack)
             # a tensor that is read to be printed doesn't affect sizes

@@ -285,6 +285,10 @@ HISTORIES = {
         ["step_9.pkl", "step_10.pkl"],
         [["step_9", "step_10"]],
     ),
+    "a recording's files": (
+        ["snap.step-9.pickle", "snap.step-10.pickle"],
+        [["snap.step-9", "snap.step-10"]],
+    ),
     "two processes, without a rank": (
         [f"gpu{n}/iteration_{step}.pkl" for n in (0, 1) for step in (9, 10)],
         [["iteration_9", "iteration_10"]] * 2,
@@ -295,6 +299,16 @@ HISTORIES = {
 @pytest.mark.parametrize("names, want", HISTORIES.values(), ids=HISTORIES)
 def test_dumps_of_one_rank_form_its_history(names: list[str], want: list[list[str]]) -> None:
     assert called(names) == want
+
+
+def test_files_of_one_recording_are_not_ranks() -> None:
+    names = [f"snap{more}.pickle" for more in (".oom", ".oom-1", ".signal", "")]
+    ages = {"oom.": 1.0, "oom-1": 2.0, "signal": 3.0, "snap.pickle": 4.0}
+    assert left(names, None, **ages) == ["snap.pickle"]
+    assert left([*names, "other.pickle"], None, **ages, other=5.0) == [
+        "snap.pickle",
+        "other.pickle",
+    ]
 
 
 def test_dumps_of_one_step_are_ordered_by_age() -> None:

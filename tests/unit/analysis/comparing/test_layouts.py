@@ -123,9 +123,13 @@ def test_step_or_window_is_found_by_keyword(name: str, want: object) -> None:
 
 def test_windows_of_one_recording_belong_together() -> None:
     names = ["a/snap.window-000012-peak.pickle", "a/snap.window-000013.pickle.gz"]
-    assert {process_of(name) for name in names} == {"a/snap#"}
-    assert process_of("a/snap.rank3.window-000012.pickle") == "a/snap.rank3#"
     assert all(map(names_a_moment, names))
+    added = ("oom", "oom-1", "signal", "now", "step-100", "window-000014-oom")
+    names += [f"a/snap.{more}.pickle" for more in added]
+    assert {process_of(name) for name in names} == {"a/snap"}
+    assert process_of("a/snap.rank3.window-000012.pickle") == "a/snap.rank3"
+    assert process_of("a/snap.epoch-2.step-3.pickle") == process_of("a/snap.epoch-3.step-1.pickle")
+    assert process_of("a/snap.pickle") is process_of("a/boom.pickle") is None
 
 
 def test_torchtitan_ranks_are_found_without_the_word_rank() -> None:

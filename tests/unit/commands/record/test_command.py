@@ -48,6 +48,8 @@ def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     done = run(tmp_path, *more, "--source", "--holders", "--", sys.executable, "-c", RECORDED)
     assert '"every": 2, "holders": true, "max_entries": 9, "overwrite": true' in done.stdout
     assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
+    done = run(tmp_path, "-o", "memory://run/a.pickle", "--", sys.executable, "-c", RECORDED)
+    assert '"path": "memory://run/a.pickle"' in done.stdout
 
 
 def test_continuous_recording_has_options_of_its_own(tmp_path: Path) -> None:
@@ -77,6 +79,8 @@ def test_usage_errors_are_reported(tmp_path: Path) -> None:
     for arguments, words in (
         (("-o", "x.json", "--", "true"), "snapshots are pickles"),
         (("-o", "there.pickle", "--", "true"), "there.pickle already exists"),
+        (("-o", "memory://run/x.json", "--", "true"), "snapshots are pickles"),
+        (("-o", "memory://run/x", "--continuous", "--", "true"), "only to this machine"),
         (("--", "no-such-command"), "no-such-command doesn't run: No such file"),
         (("--", "train.py"), "No such file or directory; put python before it: python train.py"),
         ((), "missing argument"),
