@@ -18,6 +18,11 @@ pytestmark = marks
 
 PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 MIB = 1 << 20
+# Finding holders has all the time that a slow machine needs.
+PATIENT = """
+from memreplay.recording import holders
+holders.Holders.__init__.__kwdefaults__["seconds"] = 60.0
+"""
 X = 512 * 512 * 4  # bytes of an activation
 # For each leak: its group's kind, name, function and bytes.
 LEAKS = {
@@ -181,7 +186,6 @@ WAITING = """
 import os, signal, threading, time
 import torch
 import memreplay
-from memreplay.recording import holders
 
 def work(stop):
     mine = [torch.ones(1 << 20, dtype=torch.uint8, device="cuda")]
@@ -193,7 +197,6 @@ def stop_after(file):
         time.sleep(0.05)
     stop.set()
 
-holders.Holders.__init__.__kwdefaults__["seconds"] = 60.0  # also on a slow machine
 with memreplay.record("run.pickle", holders=True):
     torch.ones(1, device="cuda")
     started, stop = threading.Event(), threading.Event()
@@ -208,7 +211,7 @@ with memreplay.record("run.pickle", holders=True):
 
 def test_signal_is_handled_while_the_program_waits_for_a_thread(tmp_path: Path) -> None:
     program = tmp_path / "waiting.py"
-    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{WAITING}")
+    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{WAITING}")
     done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     noted = recorded_holders(mr.open(tmp_path / "run.signal.pickle"))
@@ -240,7 +243,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 
 def test_private_pools_have_holders(tmp_path: Path) -> None:
     program = tmp_path / "pools.py"
-    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{POOLS}")
+    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{POOLS}")
     done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     snap = mr.open(tmp_path / "run.pickle")
@@ -284,7 +287,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 
 def test_pinned_batches_have_a_holder(tmp_path: Path) -> None:
     program = tmp_path / "pinned.py"
-    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{PINNED}")
+    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{PINNED}")
     done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
     assert done.returncode == 0, done.stdout + done.stderr
     noted = recorded_holders(mr.open(tmp_path / "run.pickle"))
