@@ -182,6 +182,14 @@ def test_dry_run_looks_at_the_end_if_memory_suffices(tmp_path: Path) -> None:
     assert (group.name, group.file, noted.when) == ("last['small']", str(program), "end")
 
 
+def run(folder: Path, code: str) -> None:
+    """Run a program that records itself, in this folder."""
+    program = folder / "program.py"
+    program.write_text(f"{PATIENT}import os; os.chdir({str(folder)!r})\n{code}")
+    done = dryrun(folder, "--", PYTHON, str(program), PYTHONPATH=PATH)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 WAITING = """
 import os, signal, threading, time
 import torch
@@ -210,10 +218,7 @@ with memreplay.record("run.pickle", holders=True):
 
 
 def test_signal_is_handled_while_the_program_waits_for_a_thread(tmp_path: Path) -> None:
-    program = tmp_path / "waiting.py"
-    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{WAITING}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(tmp_path, WAITING)
     noted = recorded_holders(mr.open(tmp_path / "run.signal.pickle"))
     assert noted is not None
     assert (noted.groups[0].name, noted.groups[0].function) == ("mine[…]", "work")
@@ -242,10 +247,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 
 
 def test_private_pools_have_holders(tmp_path: Path) -> None:
-    program = tmp_path / "pools.py"
-    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{POOLS}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(tmp_path, POOLS)
     snap = mr.open(tmp_path / "run.pickle")
     noted = recorded_holders(snap)
     assert noted is not None
@@ -286,10 +288,7 @@ with memreplay.record("end.pickle", holders=True) as recorder:
 
 
 def test_pinned_batches_have_a_holder(tmp_path: Path) -> None:
-    program = tmp_path / "pinned.py"
-    program.write_text(f"{PATIENT}import os; os.chdir({str(tmp_path)!r})\n{PINNED}")
-    done = dryrun(tmp_path, "--", PYTHON, str(program), PYTHONPATH=PATH)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(tmp_path, PINNED)
     noted = recorded_holders(mr.open(tmp_path / "run.pickle"))
     assert noted is not None
     assert {(one.name, one.function) for one in noted.pinned} == {

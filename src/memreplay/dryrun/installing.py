@@ -36,7 +36,7 @@ class Installer(NamedTuple):
     pip: bool = True
     """Whether it has pip."""
     uv: bool = False
-    """Whether to use uv: it made the environment, or there is no pip."""
+    """Whether to use uv, because it created the environment or pip is missing."""
     managed: bool = False
     """Whether the system's package manager forbids pip to install into it (PEP 668)."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
-from memreplay.snapshot.record import Record
+from memreplay.snapshot.record import Record, inlined
 from memreplay.snapshot.recorded_holders import Holder, LookedWhen, recorded_holders
 
 if TYPE_CHECKING:
@@ -125,13 +125,4 @@ class HoldersOfGroups:
 
 
 def _live(holder: Holder, n_bytes: int, count: int) -> LiveHolder:
-    return LiveHolder(
-        kind=holder.kind,
-        name=holder.name,
-        function=holder.function,
-        file=holder.file,
-        line=holder.line,
-        type_name=holder.type_name,
-        bytes=n_bytes,
-        count=count,
-    )
+    return LiveHolder(**inlined(Holder, holder), bytes=n_bytes, count=count)

@@ -278,7 +278,7 @@ class OomReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memr
     held_by: RecordedHolders | None = None
     """Which Python objects held the memory; null if that wasn't recorded."""
     card_memory: tuple[CardUse, ...] = ()
-    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
+    """How much of each card this process and others used; empty if that wasn't recorded."""
     chosen: int = 1
     """Number of the failed request to show in detail; 0 for all."""
 

@@ -145,7 +145,7 @@ class Overview(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memre
     held_by: RecordedHolders | None = None
     """Which Python objects held the memory; null if that wasn't recorded."""
     card_memory: tuple[CardUse, ...] = ()
-    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
+    """How much of each card this process and others used; empty if that wasn't recorded."""
     host_memory: HostUse | None = None
     """The process's host memory; null if that wasn't recorded."""
     devices: tuple[DeviceOverview, ...]

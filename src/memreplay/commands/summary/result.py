@@ -153,7 +153,7 @@ class SnapshotSummary(
     recorded: RecordedRun | None = None
     """Notes by memreplay's recorder on the run; null if another recorder wrote the file."""
     card_memory: tuple[CardUse, ...] = ()
-    """Who used each card's memory: this process, others, nobody; empty if that wasn't recorded."""
+    """How much of each card this process and others used; empty if that wasn't recorded."""
     host_memory: HostUse | None = None
     """The process's host memory; null if that wasn't recorded."""
     has_times: bool
