@@ -53,6 +53,22 @@ cdef inline bint leads_with_zero(const uint8_t* p, uint64_t n) noexcept nogil:
     return at + 1 < n and p[at] == 48
 
 
+cdef inline bint is_written_integer(const uint8_t* p, uint64_t n, bint long) noexcept nogil:
+    # Whether this is an INT's or LONG's argument. Protocol 0 writes False and True as integers with
+    # a leading zero. Any other leading zero is ambiguous: 017 is 15 in C, 17 elsewhere, and an
+    # error in Python.
+    cdef uint64_t number = 0
+    if not long and n == 2 and p[0] == 48 and (p[1] == 48 or p[1] == 49):
+        return True
+    if long and n and p[n - 1] == 76:
+        n -= 1
+    return not leads_with_zero(p, n) and parse_decimal(p, n, &number) != V_UNSET
+
+
+cdef inline bint is_written_real(const uint8_t* p, uint64_t n) noexcept nogil:
+    return n <= REAL_LIMIT and (is_real(p, n, False) or is_named_real(p, n))
+
+
 cdef inline int hex_value(const uint8_t* p, int digits, uint32_t* out) noexcept nogil:
     cdef int i
     cdef uint32_t v = 0
@@ -188,7 +204,7 @@ cdef inline int push_unescaped(VM* vm, uint8_t op, const uint8_t* p, uint64_t n)
 cdef inline int push_float(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
     cdef double real
     cdef uint64_t bits = 0
-    if n > REAL_LIMIT or not (is_real(p, n, False) or is_named_real(p, n)):
+    if not is_written_real(p, n):
         return fail(&vm.tables.status, ERR_TEXT, "a malformed number")
     real = real_of(p, n)
     memcpy(&bits, &real, 8)
@@ -222,7 +238,6 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
     if op == LONG and n and p[n - 1] == 76:
         n -= 1
     if (op == INT or op == LONG) and leads_with_zero(p, n):
-        # A leading zero is ambiguous: 017 is 15 in C, 17 elsewhere, and an error in Python.
         return fail(&vm.tables.status, ERR_TEXT, "a malformed number")
     kind = parse_decimal(p, n, &number)
     if kind == V_UNSET:

@@ -12,6 +12,7 @@ cdef struct Keeping:
     Buf pairs            # Pair: the items that were found
     Buf open             # Stretch: the nested byte ranges that are being written
     Buf touched          # u32: memo entries that the last value wrote
+    Buf text             # a string without its escapes
     uint64_t stored      # distinct memo entries
     uint64_t dict_at     # where the dict starts; NOWHERE until found
     uint64_t list_at     # where one of the dict's values, a list, starts

@@ -8,24 +8,30 @@ So no values are created, and values that the file shares stay shared.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memset, strlen
-from memreplay.engine.base.emit cimport Out, put_bytes
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
-from memreplay.engine.base.status cimport ERR_MEMORY, ERR_OPCODE, OK
+from memreplay.engine.base.emit cimport Out, is_text, put_bytes
+from memreplay.engine.base.growbuf cimport (
+    Buf, buf_free, buf_init, buf_reserve, push_item, push_u32,
+)
+from memreplay.engine.base.status cimport ERR_MEMORY, ERR_OPCODE, ERR_TEXT, OK
 from memreplay.engine.write.opcode cimport put_get, put_op
 from memreplay.engine.write.opcode_read cimport (
     Effect, FETCHES, NO_INDEX, OF_NOTHING, STORES, memo_effect, opcode_size,
 )
 from memreplay.engine.read.opcodes cimport (
     ADDITEMS, APPEND, APPENDS, BINSTRING, BINUNICODE, BINUNICODE8, BYTEARRAY8, DICT, DUP,
-    EMPTY_DICT, EMPTY_LIST, EMPTY_SET, FROZENSET, GLOBAL, LIST, MARK, MEMOIZE, POP, POP_MARK,
-    REDUCE, SETITEM, SETITEMS, SHORT_BINSTRING, SHORT_BINUNICODE, STOP, STRING, TUPLE, TUPLE1,
-    TUPLE2, TUPLE3, UNICODE,
+    EMPTY_DICT, EMPTY_LIST, EMPTY_SET, FLOAT, FROZENSET, GLOBAL, INT, LIST, LONG, MARK, MEMOIZE,
+    POP, POP_MARK, REDUCE, SETITEM, SETITEMS, SHORT_BINSTRING, SHORT_BINUNICODE, STOP, STRING,
+    TUPLE, TUPLE1, TUPLE2, TUPLE3, UNICODE,
+)
+from memreplay.engine.read.text cimport (
+    is_written_integer, is_written_real, unescape_string, unescape_unicode,
 )
 
 cdef extern from *:
     const uint64_t NOWHERE "0xFFFFFFFFFFFFFFFFull"
 
 cdef enum:
+    DIGITS = 4300       # Python converts no longer integers (sys.int_info)
     SPARE = 64 << 10    # bytes that may be written even for a small file
 
 cdef enum Kind:
@@ -69,6 +75,7 @@ cdef int keeping_init(Keeping* k, const uint8_t* p, size_t n, uint64_t list_at) 
     buf_init(&k.pairs, sizeof(Pair))
     buf_init(&k.open, sizeof(Stretch))
     buf_init(&k.touched, 4)
+    buf_init(&k.text, 1)
     keeping_again(k)
     return OK
 
@@ -79,6 +86,7 @@ cdef void keeping_free(Keeping* k) noexcept nogil:
     buf_free(&k.pairs)
     buf_free(&k.open)
     buf_free(&k.touched)
+    buf_free(&k.text)
 
 
 cdef inline int wrong(Keeping* k, const char* why) noexcept nogil:
@@ -412,6 +420,42 @@ cdef uint64_t memoised_at(const Keeping* k, uint64_t at) noexcept nogil:
     return low
 
 
+cdef bint is_ascii(const uint8_t* p, uint64_t n) noexcept nogil:
+    cdef uint64_t i
+    for i in range(n):
+        if p[i] > 127:
+            return False
+    return True
+
+
+cdef int check_argument(Keeping* k, const uint8_t* p, uint64_t n) noexcept nogil:
+    # Whether Python can load the argument of this opcode of n bytes. Strings of Python 2 must be
+    # ASCII.
+    cdef uint8_t op = p[0]
+    cdef uint64_t head = 2 if op in (SHORT_BINUNICODE, SHORT_BINSTRING) else \
+        9 if op == BINUNICODE8 else 5
+    cdef Buf* text = &k.text
+    cdef int code = OK
+    text.len = 0
+    if op in (SHORT_BINUNICODE, BINUNICODE, BINUNICODE8):
+        code = OK if is_text(p + head, n - head) else ERR_TEXT
+    elif op in (SHORT_BINSTRING, BINSTRING):
+        code = OK if is_ascii(p + head, n - head) else ERR_TEXT
+    elif op == UNICODE:
+        code = unescape_unicode(text, p + 1, n - 2)
+    elif op == STRING:
+        code = unescape_string(text, p + 1, n - 2)
+        if code == OK and not is_ascii(<const uint8_t*> text.data, text.len):
+            code = ERR_TEXT
+    elif op == FLOAT:
+        code = OK if is_written_real(p + 1, n - 2) else ERR_TEXT
+    elif op in (INT, LONG):
+        code = OK if n - 2 <= DIGITS and is_written_integer(p + 1, n - 2, op == LONG) else ERR_TEXT
+    if code == OK:
+        return OK
+    return ERR_MEMORY if code == -1 else wrong(k, "it has a text or number that can't be read")
+
+
 cdef int copy(Keeping* k, const uint8_t* p, uint64_t n, Out* out,
               uint32_t* memoised) noexcept nogil:
     cdef uint64_t index = 0
@@ -440,7 +484,7 @@ cdef int copy(Keeping* k, const uint8_t* p, uint64_t n, Out* out,
         put_op(out, MEMOIZE)
         return OK
     put_bytes(out, p, n)
-    return OK
+    return check_argument(k, p, n)
 
 
 cdef int copy_all(Keeping* k, Out* out, uint32_t* memoised) noexcept nogil:

@@ -326,6 +326,51 @@ def test_unusual_pickles_do_not_crash(items: bytes, tmp_path: Path) -> None:
         pickle.loads((tmp_path / "o.pkl").read_bytes())
 
 
+def with_value(opcode: bytes) -> bytes:
+    """Return a pickle with an unknown key "bad", whose value's last item is this opcode's."""
+    data = pickle.dumps({**snapshot(), "bad": [True, 7], "good": "ä"}, 2)
+    assert data.count(b"\x88K\x07") == 1
+    return data.replace(b"\x88K\x07", b"\x88" + opcode)
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        b"\x8c\x02\xc3(",
+        b"X\x01\x00\x00\x00\x80",
+        b"\x8d\x01\x00\x00\x00\x00\x00\x00\x00\xff",
+        b"U\x01\x80",
+        b"T\x01\x00\x00\x00\x80",
+        b"V\\u12\n",
+        b"S'a\n",
+        b"S'\\xe9'\n",
+        b"F1.5.\n",
+        b"I1x\n",
+        b"I" + b"1" * 4301 + b"\n",
+        b"L5M\n",
+    ],
+    ids=lambda opcode: repr(opcode[:8]),
+)
+def test_a_value_that_python_cannot_load_is_an_error(opcode: bytes) -> None:
+    from memreplay.engine.write import _slicing
+    from memreplay.errors import SnapshotError
+
+    data = with_value(opcode)
+    with pytest.raises((ValueError, pickle.UnpicklingError)):
+        pickle.loads(data)
+    items = _slicing.Unknown(data, data.index(b"]", data.index(b"device_traces")), KNOWN)
+    bad = [i for i in range(len(items)) if b"bad" in items.key(i)]
+    assert len(bad) == 1
+    with pytest.raises(SnapshotError, match="a text or number that can't be read"):
+        items.value(bad[0])
+
+
+def test_a_value_that_python_cannot_load_is_left_out(tmp_path: Path) -> None:
+    out, said = sliced(with_value(b"\x8c\x02\xc3("), tmp_path)
+    assert unknown(pickle.loads(out)) == {"good": "ä"}
+    assert "bad" in said
+
+
 @given(st.data())
 def test_any_bytes_give_an_error_or_a_loadable_value(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
