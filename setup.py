@@ -113,7 +113,7 @@ def compiler_flags(source: Path) -> list[str]:
     # These are mostly entry points that Python calls. The loops are in the other modules, where -O3
     # pays.
     if source.name.startswith("_") or source.stem == SHARED.rpartition(".")[2]:
-        return [flag if flag != "-O3" else "-O2" for flag in compile_args]
+        return [flag if flag != "-O3" else "-O1" for flag in compile_args]
     return compile_args
 
 
@@ -237,25 +237,29 @@ object_folder = "-".join(["stable" if STABLE_ABI else "one", *(["portable"] if P
 
 PROCESSES = os.cpu_count() or 1
 
-# Runs Cython in separate processes, which works on any platform. Each translates some modules to C.
-CYTHONIZE = """
-import json, sys
-from Cython.Build import cythonize
-cythonize(**json.loads(sys.argv[1]), quiet=True)
+# Translates modules to C, in a separate process. cythonize() would take twice as long, because it
+# follows each module's dependencies. So would the garbage collector, as Cython makes few cycles.
+TRANSLATE = """
+import gc, json, sys
+from Cython.Compiler.Main import compile
+gc.set_threshold(200_000, 50, 1000)
+asked = json.loads(sys.argv[1])
+for source, made in asked.pop("modules"):
+    if compile(source, output_file=made, **asked).num_errors:
+        sys.exit(1)
 """
 
 
-def cache_folder() -> str | bool:
-    """Return the folder that caches earlier builds' C code, or False if there's no cache. Cython's
-    cache misses the same header dependencies as cythonize(), so each version of the headers has its
-    own folder.
+def cached_c(path: Path) -> Path | None:
+    """Return where to keep a module's C code for other builds, or None. It depends on the module,
+    all headers and this file.
     """
     if "CYTHON_CACHE_DIR" not in os.environ:
-        return False
-    headers = sha256()
-    for path in sorted(Path("src/memreplay").rglob("*.pxd")):
-        headers.update(path.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return os.path.join(os.environ["CYTHON_CACHE_DIR"], headers.hexdigest()[:16])
+        return None
+    content = sha256()
+    for part in (path, Path("setup.py"), *sorted(Path("src/memreplay").rglob("*.pxd"))):
+        content.update(part.as_posix().encode() + b"\0" + part.read_bytes() + b"\0")
+    return Path(os.environ["CYTHON_CACHE_DIR"], f"{content.hexdigest()[:32]}.c")
 
 
 def in_c(path: Path) -> Path:
@@ -326,7 +330,7 @@ class Compiled(build_ext):
         # Start with the largest, so that no processor sits idle at the end. Each process gets
         # several, because Cython takes half a second to start.
         stale.sort(key=os.path.getsize, reverse=True)
-        batches = min(4 * PROCESSES, len(stale))
+        batches = min(2 * PROCESSES, len(stale))
         progress = Progress(len(stale))
         with ThreadPoolExecutor(PROCESSES) as pool:
             dealt = [stale[at::batches] for at in range(batches)]
@@ -343,18 +347,28 @@ class Compiled(build_ext):
 
     def batch(self, paths: list[Path], progress: Progress) -> None:
         """Translate some modules to C, and compile them."""
-        asked = {
-            "module_list": [path.as_posix() for path in paths],
-            "compiler_directives": directives,
-            "include_path": ["src"],
-            "build_dir": c_folder,
-            "shared_utility_qualified_name": SHARED,
-            "force": True,
-            "cache": cache_folder(),
-        }
-        run([sys.executable, "-c", CYTHONIZE, json.dumps(asked)])
+        kept = {path: cached_c(path) for path in paths}
         for path in paths:
-            os.utime(in_c(path))  # a file from Cython's cache has an old modification time
+            in_c(path).parent.mkdir(parents=True, exist_ok=True)
+        anew = []
+        for path, copy in kept.items():
+            if copy is not None and copy.exists():
+                shutil.copyfile(copy, in_c(path))
+            else:
+                anew.append(path)
+        if anew:
+            asked = {
+                "modules": [(path.as_posix(), in_c(path).as_posix()) for path in anew],
+                "compiler_directives": directives,
+                "include_path": ["src"],
+                "shared_utility_qualified_name": SHARED,
+            }
+            run([sys.executable, "-c", TRANSLATE, json.dumps(asked)])
+        for path in paths:
+            copy = kept[path]
+            if copy is not None and path in anew:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(in_c(path), copy)
             self.module(path)
             progress.add(1)
 
