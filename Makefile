@@ -63,7 +63,8 @@ test: $(VENV)/built.stamp ## quick tests, or all that PYTEST_ARGS="-k name -x" o
 test-all: $(VENV)/built.stamp ## the whole suite, as ci/test runs it
 	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
-bench: $(VENV)/built.stamp $(DATA) ## benchmarks of the engine, of all commands and other tools, and of the page in Chromium; SIZES=25,100 (MB) ROUNDS=3
+bench: $(VENV)/built.stamp $(DATA) ## each figure with its target; benchmarks of the engine, of all commands and other tools, and of the page in Chromium; SIZES=25,100 (MB) ROUNDS=3
+	$(BIN)/python bench/standing.py --rounds $(ROUNDS)
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
