@@ -127,7 +127,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
         size = event.get("size", 0)
         its_list = id(event.get("frames"))
         if its_list not in stacks:
-            stacks[its_list] = _stack(event)
+            stacks[its_list] = stack_of(event)
         frames = stacks[its_list]
         change = 0
 
@@ -278,7 +278,7 @@ def active_blocks(snapshot: Any, device: int) -> list[Block]:
                 requested_size = block.get("size", 0)
             holder = history[0] if history and "frames" not in block else block
             state = block.get("state", "")
-            found.append(Block(unsigned(addr), requested_size, state, _stack(holder)))
+            found.append(Block(unsigned(addr), requested_size, state, stack_of(holder)))
     return found
 
 
@@ -290,14 +290,14 @@ def _row(event: dict[str, Any]) -> EventRow:
         size=event.get("size", 0),
         stream=unsigned(event.get("stream", 0)),
         time_us=_whole(event.get("time_us")),
-        frames=_stack(event),
+        frames=stack_of(event),
         compile_context=event.get("compile_context"),
         user_metadata=event.get("user_metadata"),
         pool_id=None if pool_id is None else tuple(pool_id),
     )
 
 
-def _stack(holder: dict[str, Any]) -> Stack:
+def stack_of(holder: dict[str, Any]) -> Stack:
     frames = holder.get("frames") or []
     return tuple((f.get("name", ""), f.get("filename", ""), line_of(f)) for f in frames)
 

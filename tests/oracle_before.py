@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import cache
 from typing import Any
 
 from memreplay.analysis.categories.before import marks_of
@@ -24,10 +25,18 @@ from memreplay.engine.query._before import (
     TWO_STATES,
 )
 from tests import oracle
-from tests.oracle import Lifetime
+from tests.oracle import Lifetime, Stack
 
 HAPPENINGS = ("alloc", "free_requested", "free_completed")
 COUNTER_BYTES = 4
+
+
+@cache
+def marks_in(stack: Stack) -> int:
+    marks = 0
+    for name, file, _ in stack:
+        marks |= marks_of(file, name)
+    return marks
 
 
 class Told:
@@ -37,6 +46,7 @@ class Told:
         self.events = oracle.trace_of(snapshot, device)
         self.only_python = only_python
         self.replayed = oracle.replay(snapshot, device)
+        self._stacks = [oracle.stack_of(event) for event in self.events]
         self.frees_tell = self._frees_tell()
         # Events that show where the program is, and whether it's in a backward pass.
         self.shown = [
@@ -57,12 +67,11 @@ class Told:
             event["action"] == "free_completed" and event.get("frames") for event in self.events
         )
 
-    def frames(self, event: int) -> list[tuple[str, str, int]]:
-        found = self.events[event].get("frames", ())
-        return [(frame["name"], frame["filename"], oracle.line_of(frame)) for frame in found]
+    def frames(self, event: int) -> Stack:
+        return self._stacks[event]
 
     def met(self, event: int, mark: int) -> bool:
-        return any(marks_of(file, name) & mark for name, file, _ in self.frames(event))
+        return marks_in(self.frames(event)) & mark != 0
 
     def in_backward(self, event: int) -> bool:
         frames = self.frames(event)

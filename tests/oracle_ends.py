@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -42,12 +43,12 @@ def in_step(snapshot: Any, device: int) -> dict[int, str]:
     went = set()
     open_ended = []
     mine = [one for one in told.replayed.lifetimes if one.alloc_index >= 0 and steps_in(one.frames)]
+    outside = sorted(
+        other.alloc_index for other in told.replayed.lifetimes if not steps_in(other.frames)
+    )
+    inside = [i for i, _ in told.shown if steps_in(told.frames(i))]
     for one in mine:
-        others = [
-            other.alloc_index
-            for other in told.replayed.lifetimes
-            if other.alloc_index > one.alloc_index and not steps_in(other.frames)
-        ]
+        others = outside[bisect_right(outside, one.alloc_index) :]
         if one.free_index is None:
             if others:
                 stayed.add(one.frames)
@@ -55,13 +56,7 @@ def in_step(snapshot: Any, device: int) -> dict[int, str]:
                 open_ended.append(one)
             continue
         until = min(others, default=len(told.events))
-        last = max(
-            i
-            for i in range(one.alloc_index, until)
-            if told.events[i]["action"] in ("alloc", "free_requested", "free_completed")
-            and (told.events[i]["action"] == "alloc" or told.frees_tell)
-            and steps_in(tuple(told.frames(i)))
-        )
+        last = inside[bisect_left(inside, until) - 1]
         if not told.frees_tell and others:
             last = until - 1
         if told.events[one.free_index]["action"] != "alloc" and one.free_index <= last:

@@ -89,7 +89,7 @@ class Named:
 
     def _frames(self, row: int, carried: bool) -> oracle.Stack:
         if not carried:
-            return oracle._stack(self.events[row])
+            return oracle.stack_of(self.events[row])
         stack = memoryview(self.usage.replay.native.carried("stack"))[row]
         return tuple((f.function, f.file, f.line) for f in self.snap.stack(stack))
 

@@ -400,7 +400,7 @@ def is_known(snapshot: Any, rows: list[oracle.EventRow]) -> bool:
     segments = snapshot if isinstance(snapshot, list) else snapshot.get("segments", [])
     blocks = [block for segment in segments for block in segment.get("blocks", [])]
     holders = [*blocks, *(past for block in blocks for past in block.get("history") or [])]
-    stacks = [*(oracle._stack(holder) for holder in holders), *(row.frames for row in rows)]
+    stacks = [*(oracle.stack_of(holder) for holder in holders), *(row.frames for row in rows)]
     return (
         len({"address" in block for block in blocks}) < 2
         and all(

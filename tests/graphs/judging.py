@@ -230,7 +230,7 @@ def compared_segments(snap: mr.Snapshot, segments: list[dict[str, Any]]) -> None
             *(oracle.unsigned(one.get("stream", 0)), one.get("segment_type", "")),
             *(one.get("segment_pool_id"), bool(one.get("is_expandable", 0))),
             *("requested_size" in one, one.get("requested_size", 0)),
-            oracle._stack(one),
+            oracle.stack_of(one),
         )
         must(got == want, f"segment {i}: {got}, not {want}")
 
@@ -249,7 +249,7 @@ def compared_blocks(snap: mr.Snapshot, segments: list[dict[str, Any]]) -> None:
         )
         want = (
             *(segment, oracle.unsigned(block["address"]), block.get("size", 0)),
-            *(block.get("state") == "inactive", oracle._stack(holder)),
+            *(block.get("state") == "inactive", oracle.stack_of(holder)),
         )
         must(got == want, f"block {i}: {got}, not {want}")
 

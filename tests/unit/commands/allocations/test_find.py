@@ -119,7 +119,7 @@ def key_of(snap: mr.Snapshot, by: str, one: Life) -> object:
         return one.key.get("stream", 0)
     if by == "size":
         return one.size.bit_length()
-    frames = oracle._stack(one.key)
+    frames = oracle.stack_of(one.key)
     if not frames or by == "stack":
         return frames
     label = label_of(snap, frames)
