@@ -15,12 +15,15 @@ from memreplay.engine.read.fast cimport (
     FAST_FAIL, FAST_NO, FAST_YES, ROOM, fast_action, fast_frames, fast_int, fast_put, fast_row,
     fast_value, get_length,
 )
-from memreplay.engine.read.keys cimport K_ACTION, K_ADDR, K_FRAMES, K_SIZE, K_STREAM, K_TIME_US
+from memreplay.engine.read.keys cimport (
+    K_ACTION, K_ADDR, K_COMPILE_CONTEXT, K_FRAMES, K_POOL_ID, K_SIZE, K_STREAM, K_TIME_US,
+    K_USER_METADATA,
+)
 from memreplay.engine.read.memo cimport memo_entry
 from memreplay.engine.read.opcodes cimport (
     BINPUT, EMPTY_DICT, EMPTY_LIST, LONG1, MARK, MEMOIZE, SETITEMS,
 )
-from memreplay.engine.read.tables cimport Event, MAX_BYTES, Tables
+from memreplay.engine.read.tables cimport Event, MAX_BYTES, Tables, is_plain
 from memreplay.engine.read.value cimport V_EVENT
 from memreplay.engine.read.vm cimport (
     Layout, MAX_STEPS, STEP_ACTION, STEP_BYTES, STEP_FRAMES, STEP_INT, STEP_OTHER, STEP_SAME, Step,
@@ -48,8 +51,10 @@ cdef inline bint differs(const Step* step, const uint8_t* p, int at) noexcept no
             | (load64(p + 8 * at + 8) ^ step.bytes[at + 1]) & step.mask[at + 1]) != 0
 
 
-cdef inline int alike_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
-    # Read one event that has the learned layout into a row, starting at its EMPTY_DICT.
+cdef inline int alike_event(VM* vm, const uint8_t** pp, const uint8_t* end,
+                            bint plain) noexcept nogil:
+    # Read one event that has the learned layout into a row, starting at its EMPTY_DICT. `plain` if
+    # push_plain() may be used.
     cdef Tables* t = vm.tables
     cdef Event* e = &vm.event
     cdef const Step* step = vm.layout.steps
@@ -105,23 +110,27 @@ cdef inline int alike_event(VM* vm, const uint8_t** pp, const uint8_t* end) noex
         step += 1
     if p[0] != SETITEMS or e.size < 0 or e.size > MAX_BYTES:
         return FAST_NO
-    return fast_row(vm, pp, p, n)
+    return fast_row(vm, pp, p, n, plain)
 
 
 cdef int alike_events(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
     # Read as many events as have the learned layout. Returns FAST_NO at one that may have another.
     cdef int code = FAST_YES
     cdef uint64_t before = vm.fast_events
+    cdef bint plain
     if vm.layout.count == 0 or vm.tables.nul_strings:
         return FAST_NO
     vm.event = vm.layout.event
+    plain = vm.layout.plain and is_plain(vm.tables, &vm.event)
     while code == FAST_YES:
         if end - pp[0] < MOST or pp[0][0] != EMPTY_DICT:
             code = FAST_NO
         else:
-            code = alike_event(vm, pp, end)
-    vm.layout.read += vm.fast_events - before
-    return code if code == FAST_FAIL or vm.fast_events == before else FAST_YES
+            code = alike_event(vm, pp, end, plain)
+    before = vm.fast_events - before
+    vm.layout.read += before
+    vm.alike_events += before
+    return code if code == FAST_FAIL or before == 0 else FAST_YES
 
 
 # ---- learning ------------------------------------------------------------------------------------
@@ -137,6 +146,7 @@ cdef bint alike_begin(VM* vm) noexcept nogil:
     layout.count = 0
     layout.noted = 0
     layout.keys = 0
+    layout.plain = True
     return True
 
 
@@ -179,6 +189,8 @@ cdef void alike_note(VM* vm, uint32_t key, const uint8_t* at, const uint8_t* sto
         add_bytes(step, at, stop)
         step.entry |= entry
         return
+    if key == K_COMPILE_CONTEXT or key == K_USER_METADATA or key == K_POOL_ID:
+        layout.plain = False
     step.kind = kind_of(vm, key, value, step)
     if step.kind == STEP_BYTES:
         step.long_size = value[1]

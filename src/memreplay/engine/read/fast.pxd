@@ -34,7 +34,7 @@ from memreplay.engine.read.keys cimport (
 from memreplay.engine.read.parts cimport stack_id
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport (
-    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event,
+    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event, push_plain,
 )
 from memreplay.engine.read.value cimport (
     V_EVENT, V_FRAME, V_FRAMES, V_PAIR, V_SKIP_DICT, V_SKIP_LIST, V_STACK, V_STR,
@@ -402,14 +402,12 @@ cdef inline int fast_pool(VM* vm, const uint8_t** p, uint64_t* n) noexcept nogil
 
 cdef inline int fast_value(VM* vm, uint32_t key, const uint8_t** p, const uint8_t* end,
                            uint64_t* n) noexcept nogil:
-    # Read the value of an event's key into vm.event.
+    # Read the value of an event's key into vm.event, except for frames.
     cdef Event* e = &vm.event
     cdef uint32_t* memo = <uint32_t*> vm.memo.data
     cdef bint known = True
     if key == K_DEVICE_FREE or key == K_CARRIED:
         return FAST_NO
-    if key == K_FRAMES:
-        return fast_frames(vm, p, end, n)
     if key == K_POOL_ID:
         return fast_pool(vm, p, n)
     if key == K_ACTION:
@@ -469,7 +467,10 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         if entry >> INDEX_BITS != V_STR:
             return FAST_NO
         key = entry & INDEX_MASK
-        code = fast_value(vm, key, &p, end, &n)
+        if key == K_FRAMES:
+            code = fast_frames(vm, &p, end, &n)
+        else:
+            code = fast_value(vm, key, &p, end, &n)
         if code != FAST_YES:
             return code
         if learning:
@@ -478,14 +479,16 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         # A repeated key can store more entries than were reserved.
         if vm.memo.cap - n < 4:
             return FAST_NO
-    code = fast_row(vm, pp, p, n)
+    code = fast_row(vm, pp, p, n, False)
     if learning and code == FAST_YES:
         alike_end(vm)
     return code
 
 
-cdef inline int fast_row(VM* vm, const uint8_t** pp, const uint8_t* p, uint64_t n) noexcept nogil:
-    # Complete an event at its SETITEMS at p: add its row, and move pp behind it.
+cdef inline int fast_row(VM* vm, const uint8_t** pp, const uint8_t* p, uint64_t n,
+                         bint plain) noexcept nogil:
+    # Complete an event at its SETITEMS at p: add its row, and move pp behind it. `plain` if
+    # push_plain() may be used.
     cdef Tables* t = vm.tables
     p += 1
     if not fast_put(&p, <uint32_t*> vm.memo.data, &n,
@@ -493,7 +496,7 @@ cdef inline int fast_row(VM* vm, const uint8_t** pp, const uint8_t* p, uint64_t 
         return FAST_NO
     if n > vm.limits.memo or fast_goes_on(p):
         return FAST_NO
-    if push_event(t, &vm.event) != OK:
+    if not (plain and push_plain(t, &vm.event)) and push_event(t, &vm.event) != OK:
         return FAST_FAIL
     vm.memo_used += n - vm.memo.len
     vm.memo.len = n

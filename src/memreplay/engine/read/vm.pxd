@@ -43,6 +43,7 @@ cdef struct Layout:
     Event event            # the values that are the same in each event
     uint32_t noted         # number of steps of the layout that is being learned
     uint64_t keys          # bit set of its keys
+    bint plain             # only columns that push_plain() writes vary
     uint64_t varying       # bit set of keys whose values vary
     uint64_t[64] values    # hash of a key's last value
     uint64_t read          # number of events that were read with this layout
@@ -94,7 +95,8 @@ cdef struct VM:
     uint32_t written_last, written_missed
     bint numbered      # an inline frame used an explicit memo index
     bint started
-    uint64_t fast_events
+    uint64_t fast_events   # events that the hot path read; alike.pyx read alike_events of these
+    uint64_t alike_events
     uint64_t frame_end     # stream offset at which the last FRAME ends
     # Values of the last event that fast_event read, because strings without a memo entry usually
     # repeat.
