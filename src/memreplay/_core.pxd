@@ -12,7 +12,7 @@ cdef class Tables:
     cdef _tables.Tables t
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
-    cdef readonly uint64_t fast_events
+    cdef readonly uint64_t fast_events, alike_events
     cdef readonly bint beside          # whether anything follows the first pickle
     cdef public object truncation      # the error that salvage suppressed, or None
     cdef dict decoded    # strings by id, each decoded only once

@@ -512,6 +512,7 @@ cdef int read_one(Tables out, Intake intake, Cursor* at, const Limits* limit) ex
         if begin == 0 or out.t.adopted != adopted:
             out.protocol = vm.protocol
             out.fast_events = vm.fast_events
+            out.alike_events = vm.alike_events
             out.stream_bytes = intake.consumed - begin
         at[0] = vm.cur
     finally:

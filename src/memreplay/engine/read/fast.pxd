@@ -13,8 +13,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
+from memreplay.engine.read.alike cimport alike_begin, alike_end, alike_note
 from memreplay.engine.read.frames cimport (
-    fast_new, fast_one, fast_repeat, fast_written, intern_other,
+    fast_new, fast_one, fast_repeat, fast_split, fast_written, intern_other,
 )
 from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
@@ -33,18 +34,19 @@ from memreplay.engine.read.keys cimport (
 from memreplay.engine.read.parts cimport stack_id
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport (
-    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event,
+    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event, push_plain,
 )
 from memreplay.engine.read.value cimport (
     V_EVENT, V_FRAME, V_FRAMES, V_PAIR, V_SKIP_DICT, V_SKIP_LIST, V_STACK, V_STR,
 )
-from memreplay.engine.read.vm cimport VM, RawStack
+from memreplay.engine.read.vm cimport GUESS_BITS, ROUGH_GUESS_BITS, VM, RawStack
 
 cdef enum Fast:
     FAST_NO = 0       # another layout
     FAST_YES = 1
     FAST_ROOM = 2     # the window ends inside the event
     FAST_FAIL = 3     # an error; see the status
+    FAST_OTHER = 4    # a wrong guess
 
 cdef enum:
     ROOM = 320                 # maximum size of a key and its value, except for frames lists
@@ -150,12 +152,25 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64
     return id
 
 
+cdef inline uint32_t* guess_at(VM* vm) noexcept nogil:
+    # Return where the list is noted that followed the last two lists in an event like this.
+    cdef const Event* e = &vm.event
+    cdef uint64_t h = (<uint64_t> vm.raw_last << 32 | vm.raw_before) * <uint64_t> 0x9E3779B97F4A7C15
+    h ^= (<uint64_t> e.size << 8 | e.action) * <uint64_t> 0xE7037ED1A0B428DB
+    return &vm.guesses[(h * <uint64_t> 0x8EBC6AF09C88C6E3) >> (64 - GUESS_BITS)]
+
+
+cdef inline uint32_t* rough_guess_at(VM* vm) noexcept nogil:
+    # The same for the last list only, and an event with this action.
+    cdef uint64_t h = <uint64_t> vm.raw_last << 8 | vm.event.action
+    return &vm.rough_guesses[(h * <uint64_t> 0x9E3779B97F4A7C15) >> (64 - ROUGH_GUESS_BITS)]
+
+
 cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
-    # Remember that raw stack `id` followed the previous raw stack.
-    cdef RawStack* last = <RawStack*> vm.raw_info.data + vm.raw_last
-    if last.next != id:
-        last.after_next = last.next
-        last.next = id
+    # Remember that raw stack `id` followed.
+    guess_at(vm)[0] = id
+    rough_guess_at(vm)[0] = id
+    vm.raw_before = vm.raw_last
     vm.raw_last = id
 
 
@@ -171,37 +186,48 @@ cdef inline int fast_known(VM* vm, uint32_t id, uint64_t* n, uint32_t* stack) no
     return FAST_YES
 
 
+cdef inline int fast_guess(VM* vm, uint32_t id, const uint8_t** pp, const uint8_t* end,
+                           uint64_t* n, uint32_t* stack) noexcept nogil:
+    # Read a frames list if it has the bytes of raw stack `id`; FAST_OTHER if it hasn't.
+    cdef size_t m = 0
+    cdef const uint8_t* q
+    cdef int code
+    if id == 0 or id >= vm.raw_info.len:
+        return FAST_OTHER
+    q = span_at(&vm.raw, id, &m)
+    if m + ROOM > <size_t> (end - pp[0]) or memcmp(pp[0], q, m):
+        return FAST_OTHER
+    code = fast_known(vm, id, n, stack)
+    if code == FAST_YES:
+        pp[0] += m
+    return code if code != FAST_NO else FAST_OTHER
+
+
 cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                            uint32_t* stack) noexcept nogil:
     # Read a frames list, from after its MARK up to APPENDS. Memo ids are absolute, so equal bytes
-    # mean equal stacks. First try the two stacks that most recently followed the previous one, then
-    # look up the hash.
+    # mean equal stacks. First try the lists that followed in similar places, then look up the hash.
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q
-    cdef RawStack* info = <RawStack*> vm.raw_info.data
-    cdef uint32_t id = info[vm.raw_last].next
+    cdef uint32_t* guess = guess_at(vm)
+    cdef uint32_t id = guess[0]
     cdef size_t m = 0
     cdef uint64_t h, at
     cdef const uint8_t* written = p
     cdef uint32_t found = EMPTY_STACK
-    cdef int code
-    if id != NONE32:
-        q = span_at(&vm.raw, id, &m)
-        if m + ROOM <= <size_t> (end - p) and memcmp(p, q, m) == 0:
-            code = fast_known(vm, id, n, stack)
-            if code == FAST_YES:
-                vm.raw_last = id
-                pp[0] = p + m
+    cdef int code = fast_guess(vm, id, pp, end, n, stack)
+    if code == FAST_YES:
+        vm.raw_before = vm.raw_last
+        vm.raw_last = id
+    if code != FAST_OTHER:
+        return code
+    id = rough_guess_at(vm)[0]
+    if id != guess[0]:
+        code = fast_guess(vm, id, pp, end, n, stack)
+        if code == FAST_YES:
+            fast_follow(vm, id)
+        if code != FAST_OTHER:
             return code
-        id = info[vm.raw_last].after_next
-        if id != NONE32:
-            q = span_at(&vm.raw, id, &m)
-            if m + ROOM <= <size_t> (end - p) and memcmp(p, q, m) == 0:
-                code = fast_known(vm, id, n, stack)
-                if code == FAST_YES:
-                    fast_follow(vm, id)
-                    pp[0] = p + m
-                return code
     q = p
     while True:
         if end - q < ROOM:
@@ -218,6 +244,11 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint6
         at = n[0]
         code = fast_written(vm, &written, end, &at, &found)
         n[0] = at
+        stack[0] = found
+        pp[0] = written
+        return code
+    if q[0] == FRAME:
+        code = fast_split(vm, &written, end, &found)
         stack[0] = found
         pp[0] = written
         return code
@@ -277,19 +308,138 @@ cdef inline bint fast_item_follows(const uint8_t* p, const uint32_t* memo,
     return fast_get(&p, memo, n) != 0 and p[0] == APPEND
 
 
+cdef inline int fast_frames(VM* vm, const uint8_t** pp, const uint8_t* end,
+                            uint64_t* np) noexcept nogil:
+    # Read an event's frames: a list, or a GET of a list.
+    cdef Tables* t = vm.tables
+    cdef const uint8_t* p = pp[0]
+    cdef const uint8_t* single
+    cdef uint32_t* memo = <uint32_t*> vm.memo.data
+    cdef uint64_t n = np[0]
+    cdef uint64_t before, after
+    cdef uint32_t stack = EMPTY_STACK
+    cdef uint32_t entry
+    cdef bint named
+    cdef int code
+    if p[0] != EMPTY_LIST:
+        entry = fast_get(&p, memo, n)
+        if entry >> INDEX_BITS == V_STACK:
+            stack = entry & INDEX_MASK
+        elif entry >> INDEX_BITS != V_FRAMES:
+            return FAST_NO
+        elif stack_id(t, entry & INDEX_MASK, &stack) != OK:
+            return FAST_FAIL
+        vm.event.stack = stack
+        pp[0] = p
+        return FAST_YES
+    p += 1
+    # Reserve the list's memo entry. Its stack id is filled in further down.
+    before = n
+    if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
+        return FAST_NO
+    named = n != before
+    if p[0] == MARK or p[0] == EMPTY_DICT or fast_frame_follows(p, memo, n):
+        # Use copies, because the compiler keeps variables in memory if another unit has their
+        # address.
+        single = p
+        after = n
+        if p[0] == MARK:
+            single += 1
+            code = fast_stack(vm, &single, end, &after, &stack)
+        else:
+            code = fast_one(vm, &single, end, &after, &stack)
+        p = single
+        n = after
+        if code != FAST_YES:
+            return code
+        if stack > INDEX_MASK:
+            return FAST_NO
+        memo = <uint32_t*> vm.memo.data   # may have moved
+        if named:
+            memo[before] = memo_entry(V_STACK, stack)
+        elif not fast_put(&p, memo, &n, memo_entry(V_STACK, stack)):
+            return FAST_NO
+    # If another batch of frames or a single frame follows, this is another layout.
+    if p[0] == MARK or fast_frame_follows(p, memo, n):
+        return FAST_NO
+    vm.event.stack = stack
+    pp[0] = p
+    np[0] = n
+    return FAST_YES
+
+
+cdef inline bint fast_action(VM* vm, const uint8_t** p, uint64_t n) noexcept nogil:
+    # Read an event's action. False unless it's a GET of a known one.
+    cdef uint32_t entry = fast_get(p, <const uint32_t*> vm.memo.data, n)
+    cdef uint32_t action = (entry & INDEX_MASK) - S_ACTION
+    vm.event.action = <uint8_t> action
+    return entry >> INDEX_BITS == V_STR and action < A_KNOWN
+
+
+cdef inline int fast_pool(VM* vm, const uint8_t** p, uint64_t* n) noexcept nogil:
+    # Read an event's pool id: two integers and TUPLE2, or a GET.
+    cdef Tables* t = vm.tables
+    cdef uint32_t* memo = <uint32_t*> vm.memo.data
+    cdef uint32_t entry
+    cdef int64_t[2] pair
+    if not fast_int(p, &pair[0]):
+        entry = fast_get(p, memo, n[0])
+        vm.event.pool = entry & INDEX_MASK
+        return FAST_YES if entry >> INDEX_BITS == V_PAIR else FAST_NO
+    if not fast_int(p, &pair[1]) or p[0][0] != TUPLE2:
+        return FAST_NO
+    p[0] += 1
+    if not span_is(&t.pairs, vm.last_pool, pair, sizeof(pair)):
+        vm.last_pool = intern_other(&t.pairs, pair, sizeof(pair))
+    vm.event.pool = vm.last_pool
+    if vm.last_pool == NONE32:
+        fail(&t.status, ERR_MEMORY, "pools")
+        return FAST_FAIL
+    if vm.last_pool > INDEX_MASK or not fast_put(p, memo, n, memo_entry(V_PAIR, vm.last_pool)):
+        return FAST_NO
+    return FAST_YES
+
+
+cdef inline int fast_value(VM* vm, uint32_t key, const uint8_t** p, const uint8_t* end,
+                           uint64_t* n) noexcept nogil:
+    # Read the value of an event's key into vm.event, except for frames.
+    cdef Event* e = &vm.event
+    cdef uint32_t* memo = <uint32_t*> vm.memo.data
+    cdef bint known = True
+    if key == K_DEVICE_FREE or key == K_CARRIED:
+        return FAST_NO
+    if key == K_POOL_ID:
+        return fast_pool(vm, p, n)
+    if key == K_ACTION:
+        known = fast_action(vm, p, n[0])
+    elif key == K_ADDR:
+        known = fast_int(p, <int64_t*> &e.address)
+    elif key == K_SIZE:
+        known = fast_int(p, &e.size) and 0 <= e.size and e.size <= MAX_BYTES
+    elif key == K_STREAM:
+        known = fast_int(p, <int64_t*> &e.stream)
+    elif key == K_TIME_US:
+        known = fast_int(p, &e.time) and e.time != ABSENT_TIME
+    elif key == K_COMPILE_CONTEXT:
+        e.compile_context = fast_text(vm, p, memo, n, &vm.last_context)
+        known = e.compile_context != NONE32
+    elif key == K_USER_METADATA:
+        e.user_metadata = fast_text(vm, p, memo, n, &vm.last_metadata)
+        known = e.user_metadata != NONE32
+    else:
+        known = fast_skip(vm, p, end, memo, n)
+    return FAST_YES if known else FAST_NO
+
+
 cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
     # Read one event into a row, starting at its EMPTY_DICT.
     cdef Tables* t = vm.tables
-    cdef Event e
     cdef const uint8_t* p = pp[0] + 1
-    cdef uint32_t* memo
+    cdef const uint8_t* at
     cdef uint64_t n = vm.memo.len
-    cdef uint64_t before, after
-    cdef const uint8_t* single
-    cdef uint32_t alone = EMPTY_STACK
-    cdef bint named
+    cdef uint64_t before
     cdef uint32_t entry, key
-    cdef int64_t[2] pair
+    cdef bint learning
     cdef int code
     if end - p < 2 * ROOM:
         return FAST_ROOM
@@ -298,121 +448,55 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         return FAST_FAIL
     if n + 4 > vm.limits.memo:
         return FAST_NO
-    memo = <uint32_t*> vm.memo.data
-    event_clear(&e)
-    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)) or p[0] != MARK:
+    event_clear(&vm.event)
+    if (not fast_put(&p, <uint32_t*> vm.memo.data, &n,
+                     memo_entry(V_EVENT, <uint32_t> t.read_events)) or p[0] != MARK):
         return FAST_NO
     p += 1
     if p[0] == SETITEMS:
         # An empty event takes more memory than its input, so leave it to the general path, which
         # limits such events.
         return FAST_NO
+    learning = alike_begin(vm)
     while p[0] != SETITEMS:
         if end - p < ROOM:
             return FAST_ROOM
-        entry = fast_get(&p, memo, n)
+        at = p
+        before = n
+        entry = fast_get(&p, <const uint32_t*> vm.memo.data, n)
         if entry >> INDEX_BITS != V_STR:
             return FAST_NO
         key = entry & INDEX_MASK
-        if key == K_DEVICE_FREE or key == K_CARRIED:
-            return FAST_NO
-        if key == K_ACTION:
-            entry = fast_get(&p, memo, n)
-            key = (entry & INDEX_MASK) - S_ACTION
-            if entry >> INDEX_BITS != V_STR or key >= A_KNOWN:
-                return FAST_NO
-            e.action = <uint8_t> key
-        elif key == K_ADDR:
-            if not fast_int(&p, <int64_t*> &e.address):
-                return FAST_NO
-        elif key == K_SIZE:
-            if not fast_int(&p, &e.size) or e.size < 0 or e.size > MAX_BYTES:
-                return FAST_NO
-        elif key == K_STREAM:
-            if not fast_int(&p, <int64_t*> &e.stream):
-                return FAST_NO
-        elif key == K_TIME_US:
-            if not fast_int(&p, &e.time) or e.time == ABSENT_TIME:
-                return FAST_NO
-        elif key == K_COMPILE_CONTEXT:
-            e.compile_context = fast_text(vm, &p, memo, &n, &vm.last_context)
-            if e.compile_context == NONE32:
-                return FAST_NO
-        elif key == K_USER_METADATA:
-            e.user_metadata = fast_text(vm, &p, memo, &n, &vm.last_metadata)
-            if e.user_metadata == NONE32:
-                return FAST_NO
-        elif key == K_FRAMES:
-            if p[0] != EMPTY_LIST:
-                entry = fast_get(&p, memo, n)
-                if entry >> INDEX_BITS == V_STACK:
-                    e.stack = entry & INDEX_MASK
-                elif entry >> INDEX_BITS != V_FRAMES:
-                    return FAST_NO
-                elif stack_id(t, entry & INDEX_MASK, &e.stack) != OK:
-                    return FAST_FAIL
-                continue
-            p += 1
-            e.stack = EMPTY_STACK
-            # Reserve the list's memo entry. Its stack id is filled in further down.
-            before = n
-            if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
-                return FAST_NO
-            named = n != before
-            if p[0] == MARK or p[0] == EMPTY_DICT or fast_frame_follows(p, memo, n):
-                if p[0] == MARK:
-                    p += 1
-                    code = fast_stack(vm, &p, end, &n, &e.stack)
-                else:
-                    # Use copies, because the compiler keeps variables in memory if another unit has
-                    # their address.
-                    single = p
-                    after = n
-                    code = fast_one(vm, &single, end, &after, &alone)
-                    p = single
-                    n = after
-                    e.stack = alone
-                if code != FAST_YES:
-                    return code
-                if e.stack > INDEX_MASK:
-                    return FAST_NO
-                memo = <uint32_t*> vm.memo.data   # may have moved
-                if named:
-                    memo[before] = memo_entry(V_STACK, e.stack)
-                elif not fast_put(&p, memo, &n, memo_entry(V_STACK, e.stack)):
-                    return FAST_NO
-            # If another batch of frames or a single frame follows, this is another layout.
-            if p[0] == MARK or fast_frame_follows(p, memo, n):
-                return FAST_NO
-        elif key == K_POOL_ID:
-            if fast_int(&p, &pair[0]):
-                if not fast_int(&p, &pair[1]) or p[0] != TUPLE2:
-                    return FAST_NO
-                p += 1
-                if not span_is(&t.pairs, vm.last_pool, pair, sizeof(pair)):
-                    vm.last_pool = intern_other(&t.pairs, pair, sizeof(pair))
-                e.pool = vm.last_pool
-                if e.pool == NONE32:
-                    fail(&t.status, ERR_MEMORY, "pools")
-                    return FAST_FAIL
-                if e.pool > INDEX_MASK or not fast_put(&p, memo, &n, memo_entry(V_PAIR, e.pool)):
-                    return FAST_NO
-            else:
-                entry = fast_get(&p, memo, n)
-                if entry >> INDEX_BITS != V_PAIR:
-                    return FAST_NO
-                e.pool = entry & INDEX_MASK
-        elif not fast_skip(vm, &p, end, memo, &n):
-            return FAST_NO
+        if key == K_FRAMES:
+            code = fast_frames(vm, &p, end, &n)
+        else:
+            code = fast_value(vm, key, &p, end, &n)
+        if code != FAST_YES:
+            return code
+        if learning:
+            entry = (<const uint32_t*> vm.memo.data)[before] if n > before else 0
+            alike_note(vm, key, at, p, entry if n - before < 2 else NONE32)
         # A repeated key can store more entries than were reserved.
         if vm.memo.cap - n < 4:
             return FAST_NO
+    code = fast_row(vm, pp, p, n, False)
+    if learning and code == FAST_YES:
+        alike_end(vm)
+    return code
+
+
+cdef inline int fast_row(VM* vm, const uint8_t** pp, const uint8_t* p, uint64_t n,
+                         bint plain) noexcept nogil:
+    # Complete an event at its SETITEMS at p: add its row, and move pp behind it. `plain` if
+    # push_plain() may be used.
+    cdef Tables* t = vm.tables
     p += 1
-    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
+    if not fast_put(&p, <uint32_t*> vm.memo.data, &n,
+                    memo_entry(V_EVENT, <uint32_t> t.read_events)):
         return FAST_NO
     if n > vm.limits.memo or fast_goes_on(p):
         return FAST_NO
-    if push_event(t, &e) != OK:
+    if not (plain and push_plain(t, &vm.event)) and push_event(t, &vm.event) != OK:
         return FAST_FAIL
     vm.memo_used += n - vm.memo.len
     vm.memo.len = n

@@ -4,6 +4,8 @@ from memreplay.engine.base.hashmap cimport Spans
 from memreplay.engine.read.vm cimport VM
 
 cdef int fast_new(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t* stack) noexcept nogil
+cdef int fast_split(VM* vm, const uint8_t** pp, const uint8_t* end,
+                    uint32_t* stack) noexcept nogil
 cdef int fast_repeat(VM* vm, uint32_t id, uint64_t n) noexcept nogil
 cdef int fast_written(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
                       uint32_t* stack) noexcept nogil

@@ -9,9 +9,9 @@ from libc.string cimport memcmp, memcpy, memset
 from memreplay.engine.base.cursor cimport read_u32
 from memreplay.engine.read.fast cimport (
     FAST_FAIL, FAST_NO, FAST_ROOM, FAST_YES, RAW_LIMIT, ROOM, fast_follow, fast_frame_follows,
-    fast_get, fast_int, fast_put, fast_skip, fast_stack, is_get, is_put,
+    fast_get, fast_int, fast_put, fast_skip, fast_stack, get_length, is_get, is_put,
 )
-from memreplay.engine.base.growbuf cimport buf_reserve, push_bytes, push_item, push_u32
+from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_bytes, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
     NONE32, Spans, hash_span, spans_add, spans_find, spans_intern
 )
@@ -21,13 +21,13 @@ from memreplay.engine.read.keys cimport (
 )
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
 from memreplay.engine.read.opcodes cimport (
-    APPEND, APPENDS, BINGET, BINPUT, BINUNICODE, EMPTY_DICT, LONG_BINPUT, MARK, NONE, SETITEMS,
-    SHORT_BINUNICODE,
+    APPEND, APPENDS, BINGET, BINPUT, BINUNICODE, EMPTY_DICT, FRAME, LONG_BINPUT, MARK, NONE,
+    SETITEMS, SHORT_BINUNICODE,
 )
 from memreplay.engine.read.parts cimport (
     flush_frame, flush_list, intern_frame, intern_stack, line_of, sealed_frame
 )
-from memreplay.engine.read.stack cimport values
+from memreplay.engine.read.stack cimport frame_end_at, values
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport EMPTY_STACK, SEALED, FrameKey, Tables
 from memreplay.engine.read.value cimport V_FRAME, V_FRAMES, V_STR
@@ -85,8 +85,6 @@ cdef int fast_keep(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t stac
     if vm.raw.data.len + m > RAW_LIMIT:
         return FAST_YES
     row.stack = stack
-    row.next = NONE32
-    row.after_next = NONE32
     row.puts = <uint32_t> puts
     row.memo_at = memo_at
     id = spans_add(&vm.raw, p, m, h)
@@ -101,6 +99,53 @@ cdef int fast_new(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t* stac
     # Read a new list of m bytes (GETs and APPENDS) with this hash.
     cdef int code = fast_decode(vm, p, p + m - 1, stack)
     return fast_keep(vm, p, m, h, stack[0], 0, 0) if code == FAST_YES else code
+
+
+cdef int fast_split(VM* vm, const uint8_t** pp, const uint8_t* end,
+                    uint32_t* stack) noexcept nogil:
+    # Like fast_stack, for a list of GETs with a FRAME among them: look up its other bytes. There's
+    # a FRAME in every 64 KiB, and half of them are in lists.
+    cdef const uint8_t* p = pp[0]
+    cdef Buf* bytes = &vm.split
+    cdef uint64_t frame_end = 0
+    cdef size_t size = 0
+    cdef uint64_t h
+    cdef uint32_t id
+    cdef int code = FAST_YES
+    bytes.len = 0
+    while p[0] != APPENDS:
+        if end - p < ROOM:
+            return FAST_ROOM
+        if p[0] == FRAME:
+            frame_end = frame_end_at(vm, p)
+            if frame_end == 0:
+                return FAST_NO
+            p += 9
+            continue
+        if not is_get(p[0]):
+            return FAST_NO
+        size = get_length(p[0])
+        if push_bytes(bytes, p, size) < 0:
+            fail(&vm.tables.status, ERR_MEMORY, "stacks")
+            return FAST_FAIL
+        p += size
+    if push_bytes(bytes, p, 1) < 0:
+        fail(&vm.tables.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    p += 1
+    if p[0] == MARK or fast_frame_follows(p, <const uint32_t*> vm.memo.data, vm.memo.len):
+        return FAST_NO
+    h = hash_span(<const uint8_t*> bytes.data, bytes.len, vm.raw.seed)
+    id = spans_find(&vm.raw, bytes.data, bytes.len, h)
+    if id == NONE32:
+        code = fast_new(vm, <const uint8_t*> bytes.data, bytes.len, h, stack)
+    else:
+        stack[0] = (<const RawStack*> vm.raw_info.data)[id].stack
+        fast_follow(vm, id)
+    if code == FAST_YES:
+        vm.frame_end = frame_end
+        pp[0] = p
+    return code
 
 
 cdef int fast_repeat(VM* vm, uint32_t id, uint64_t n) noexcept nogil:

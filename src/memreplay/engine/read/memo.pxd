@@ -41,11 +41,10 @@ cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
     # start.
     cdef RawStack start
     start.stack = 0
-    start.next = NONE32
-    start.after_next = NONE32
     start.puts = 0
     start.memo_at = 0
     vm.raw_last = 0
+    vm.raw_before = 0
     vm.raw_info.len = 0
     if spans_init(&vm.raw, seed) < 0 or spans_intern(&vm.raw, b"", 0) != 0:
         return -1
@@ -57,6 +56,7 @@ cdef inline int raw_forget(VM* vm) noexcept nogil:
     # stacks.
     cdef uint64_t seed = vm.raw.seed
     vm.forgotten = vm.written_bytes.len
+    vm.layout.count = 0
     if vm.raw_info.len == 1:
         return 0
     spans_free(&vm.raw)

@@ -41,6 +41,11 @@ cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
     return (<const uint32_t*> s.b.data)[row]
 
 
+cdef inline bint sparse_is(const Sparse* s, uint64_t v) noexcept nogil:
+    # Whether all rows have value v.
+    return s.kept == CONSTANT and s.constant == v
+
+
 cdef inline void sparse_write(Buf* b, uint64_t row, uint64_t v) noexcept nogil:
     if b.itemsize == 8:
         (<uint64_t*> b.data)[row] = v

@@ -23,9 +23,17 @@ cdef extern from *:
     const uint32_t ITEMS_SET "0x20000000u"
     # The other bits are the stack position.
     const uint32_t POSITION "0x1fffffffu"
+    # larger than any file, yet small enough that sums can't wrap
+    const uint64_t MAX_FRAME "(1ull << 62)"
 
 cdef enum:
     ARGUMENTS = 1    # `num` of a V_OPAQUE right above CODECS_ENCODE, for valid arguments
+
+
+cdef inline uint64_t frame_end_at(VM* vm, const uint8_t* p) noexcept nogil:
+    # Return the offset at which the FRAME at p ends; 0 if it's longer than any file can be.
+    cdef uint64_t size = read_u64(p + 1)
+    return 0 if size > MAX_FRAME else vm.cur.origin + <uint64_t> (p - vm.cur.base) + 9 + size
 
 
 cdef inline Value* values(VM* vm) noexcept nogil:

@@ -7,7 +7,7 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Map64, Spans, map64_get, span_at, spans_intern, spans_len
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
-from memreplay.engine.read.sparse cimport Sparse, sparse_at, sparse_put
+from memreplay.engine.read.sparse cimport DENSE, Sparse, sparse_is, sparse_put, sparse_write
 
 cdef extern from *:
     const int64_t ABSENT_TIME "INT64_MIN"       # an event without a time
@@ -380,6 +380,39 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     t.size.len = row
     t.stack.len = row
     return OK
+
+
+cdef inline bint is_plain(const Tables* t, const Event* e) noexcept nogil:
+    # Whether an event can be added by push_plain(): there's no range, and it has the same context,
+    # metadata and pool as all rows.
+    return (not t.range.on and not t.windowed and not e.carried and not e.has_device_free
+            and sparse_is(&t.compile_context, e.compile_context)
+            and sparse_is(&t.user_metadata, e.user_metadata) and sparse_is(&t.pool, e.pool))
+
+
+cdef inline bint push_plain(Tables* t, const Event* e) noexcept nogil:
+    # Add an event for which is_plain() is true. False if push_event() must add it.
+    cdef uint64_t row = t.events
+    if (t.read_events >= t.max_rows or row >= t.action.cap or row >= t.time.b.cap
+            or t.time.kept != DENSE or e.time == ABSENT_TIME
+            or sparse_put(&t.stream, row, e.stream) < 0):
+        return False
+    (<uint8_t*> t.action.data)[row] = e.action
+    (<uint64_t*> t.address.data)[row] = e.address
+    (<int64_t*> t.size.data)[row] = e.size
+    (<uint32_t*> t.stack.data)[row] = e.stack
+    sparse_write(&t.time.b, row, <uint64_t> e.time)
+    t.any_time = True
+    t.with_stack += e.stack != EMPTY_STACK
+    row += 1
+    t.read_events += 1
+    t.events = row
+    t.action.len = row
+    t.address.len = row
+    t.size.len = row
+    t.stack.len = row
+    t.time.b.len = row
+    return True
 
 
 cdef inline int64_t block_requested(const Block* b) noexcept nogil:

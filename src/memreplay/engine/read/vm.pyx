@@ -12,7 +12,8 @@ from memreplay.engine.read.calls cimport (
     call_inert, ends_bytes, ends_call, marks_arguments, takes_arguments
 )
 from memreplay.engine.read.enclosing cimport role_among, role_in
-from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
+from memreplay.engine.read.alike cimport alike_events
+from memreplay.engine.read.fast cimport FAST_FAIL, FAST_NO, FAST_ROOM, FAST_YES, fast_event
 from memreplay.engine.read.frames cimport fast_list
 from memreplay.engine.base.growbuf cimport buf_free, buf_init
 from memreplay.engine.base.hashmap cimport NONE32, spans_free
@@ -33,7 +34,7 @@ from memreplay.engine.read.refused cimport run_global, unsafe
 from memreplay.engine.read.repeated cimport repeat_event
 from memreplay.engine.read.shapes cimport append_item, set_item
 from memreplay.engine.read.stack cimport (
-    APPENDED, INERT, ITEMS_SET, POSITION, floor_of,
+    APPENDED, INERT, ITEMS_SET, POSITION, floor_of, frame_end_at,
     need_values, op_get, op_inert, op_mark, op_put, over_inert, pop_mark, push,
     push_kind, push_long, push_string, top_mark, values, wait_for,
 )
@@ -54,11 +55,6 @@ cdef enum:
     # if a window ends inside an event and holds fewer bytes than this, refill it
     LOOKAHEAD = 1 << 16
 
-cdef extern from *:
-    # larger than any file, yet small enough that sums can't wrap
-    const uint64_t MAX_FRAME "(1ull << 62)"
-
-
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
     memset(vm, 0, sizeof(VM))
     vm.tables = tables
@@ -74,6 +70,7 @@ cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) no
     buf_init(&vm.raw_info, sizeof(RawStack))
     buf_init(&vm.written, sizeof(Written))
     buf_init(&vm.written_bytes, 1)
+    buf_init(&vm.split, 1)
     if raw_init(vm, seed) < 0:
         return fail(&tables.status, ERR_MEMORY, "reader")
     return OK
@@ -87,6 +84,7 @@ cdef void vm_free(VM* vm) noexcept nogil:
     buf_free(&vm.raw_info)
     buf_free(&vm.written)
     buf_free(&vm.written_bytes)
+    buf_free(&vm.split)
     spans_free(&vm.raw)
 
 
@@ -354,6 +352,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     cdef size_t i
     cdef Value* s
     cdef Value* trace
+    cdef uint64_t before
     cdef int code
     if base < 2 or over_inert(vm):
         return OK
@@ -370,15 +369,19 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     if vm.memo.len != vm.memo_used or trace.idx + 1 != vm.tables.traces.len:
         return OK
     while vm.cur.end > pp[0] and pp[0][0] == EMPTY_DICT:
-        code = fast_event(vm, pp, vm.cur.end)
+        before = vm.fast_events
+        code = alike_events(vm, pp, vm.cur.end)
+        if code == FAST_NO:
+            code = fast_event(vm, pp, vm.cur.end)
+        before = vm.fast_events - before
+        vm.tables.attached_events += before
+        (<Trace*> vm.tables.traces.data)[trace.idx].count += before
         if code == FAST_YES:
-            vm.tables.attached_events += 1
-            (<Trace*> vm.tables.traces.data)[trace.idx].count += 1
-        elif code == FAST_ROOM and not vm.cur.eof and vm.cur.end - pp[0] < LOOKAHEAD:
+            continue
+        if code == FAST_ROOM and not vm.cur.eof and vm.cur.end - pp[0] < LOOKAHEAD:
             vm.need = LOOKAHEAD
             return NEED_MORE
-        else:
-            return vm.tables.status.code if code == FAST_FAIL else OK
+        return vm.tables.status.code if code == FAST_FAIL else OK
     return OK
 
 
@@ -604,9 +607,10 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         # A FRAME only reflects the writer's buffering, but STOP checks where the last FRAME ends.
         if left < 9:
             return wait_for(vm, p, 9)
-        if read_u64(p + 1) > MAX_FRAME:
+        n = frame_end_at(vm, p)
+        if n == 0:
             return fail(&t.status, ERR_SHAPE, "a FRAME longer than any possible file")
-        vm.frame_end = vm.cur.origin + <uint64_t> (p - vm.cur.base) + 9 + read_u64(p + 1)
+        vm.frame_end = n
         used = 9
     elif op == PROTO:
         if left < 2:
