@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.code.patterns import regexes
 from memreplay.analysis.groups.ways.code import NO_MODULE_RAN, ByModule
@@ -12,7 +15,6 @@ from memreplay.engine.query._vectors import chosen as chosen_of
 from memreplay.engine.query._vectors import counting, vector, zeros
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Sequence
 
     from memreplay.analysis.groups.grouping import Grouper
@@ -62,7 +64,7 @@ KEPT = (
 _IN_NONE = ByModule.nothing | {NO_MODULE_RAN}
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """A line of code that holds memory at the peak."""
 
     stack: int
@@ -127,11 +129,11 @@ class Lives:
             self._found[way] = numbers, memoryview(keys.names()).tolist()
         return self._found[way]
 
-    def of_modules(self, pattern: re.Pattern[str]) -> Vector:
+    def of_modules(self, pattern: str) -> Vector:
         """Return which rows were allocated by recorded modules whose names match a pattern."""
         if not self.recorded:
             return zeros(len(self), "?")
-        return self._named("module", lambda name: pattern.search(name) is not None)
+        return self._named("module", lambda name: re.search(pattern, name) is not None)
 
     def in_modules(self) -> Vector:
         """Return which rows are known to be allocated by a module."""
@@ -235,16 +237,18 @@ class Lives:
         change = zeros(self.events + 1)
         change.add_at(after[moved], self.bytes[moved])
         change.add_at(until[moved], -self.bytes[moved])
-        served = (self.curve - change[:-1].sums())[events] + vector(sizes)
-        high = served[served <= limit].max(initial=0)
+        high = 0
+        if failed:
+            served = self.curve[events] - change[:-1].sums()[events] + vector(sizes)
+            high = served[served <= limit].max(initial=0)
         return max(0, min(self.lowered(change), self.peak_bytes - high))
 
     def _freed(self) -> Vector:
         """Return each row's event at which the program freed it. It may end later, if its free
         waits for a stream.
         """
-        held = self._usage.replay.measure("held").lifetime_columns()
-        made, freed, first = held["alloc_event"], held["free_event"], self._usage.replay.first_event
+        made, freed = self._usage.replay.measure("held").lifetime_events()
+        first = self._usage.replay.first_event
         known = (made >= 0) & (freed >= 0)
         found = self.end.copy()
         found[self.start.places(made[known] - first)] = freed[known] - first
@@ -254,8 +258,7 @@ class Lives:
         """Return how far the peak falls if usage after each event is lower by the running sum of
         `change` (one value per event, and one for the end).
         """
-        left = self.curve - change[:-1].sums()
-        high = max(left.max(initial=0), self._usage.start_bytes)
+        high = self.curve.highest_less(change[:-1], max(0, self._usage.start_bytes))
         return max(0, self.peak_bytes - high)
 
     def largest_place(self, chosen: Vector, among: Vector | None = None) -> Place | None:

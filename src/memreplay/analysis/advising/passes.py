@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.advising.forms import BACKWARD
 from memreplay.analysis.advising.lives import EVALUATES
@@ -27,7 +29,7 @@ FUNCTION_SHARE = 0.05
 ALIKE_SHARE = 0.9  # minimum share of an interrupted pass's code that must also be in earlier passes
 
 
-class Unneeded(NamedTuple):
+class Unneeded(Struct, frozen=True):
     """Results kept for a backward pass that never comes."""
 
     held_bytes: int
