@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import sys
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
+
+T = TypeVar("T")
 
 
 def has_processes() -> bool:
@@ -24,6 +27,39 @@ def started(thread: Thread) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+class Beside(Generic[T]):
+    """One function, called on a thread of its own, or at once if the system can't create one.
+
+    An executor for it would take longer to import than a small simulation takes.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._found: list[T] = []
+        self._error: Exception | None = None
+        self._thread = Thread(target=self._run)
+        if not started(self._thread):
+            self._thread.run()
+
+    def _run(self) -> None:
+        try:
+            self._found.append(self._work())
+        except Exception as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Wait until the function has returned or failed."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def result(self) -> T:
+        """Wait for the function, and return its result or raise its error."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
 
 
 def executor(threads: int) -> Executor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from memreplay.analysis.groups.records import Blocker, Kind
 from memreplay.analysis.groups.ways import pinned_title_of
@@ -15,7 +15,7 @@ from memreplay.snapshot.model import By
 ALONE = "alone: free memory that no other group blocks"
 
 
-class Rest(NamedTuple):
+class Rest(Struct, frozen=True):
     """Groups left out of a table."""
 
     groups: int

@@ -77,10 +77,10 @@ _SIZE_T = 2**64
 _LONGEST = 1 << 17  # length of the longest environment variable on Linux, in bytes
 _SHOWN = 40
 
+_NO_SPACE = dict.fromkeys(map(ord, " \t\n\v\f\r"))  # for str.translate
+_SIGNS = ":,[]"
 # `re` compiles these on first use, because many snapshots don't need them. Each pattern matches in
 # a single pass, whatever follows.
-_SPACE = r"[ \t\n\v\f\r]+"
-_TOKEN = r"[:,\[\]]|[^:,\[\]]+"
 _WHOLE = r"[0-9]+"
 _REAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _HEXADECIMAL = r"[+-]?0[xX]"  # no leading zero
@@ -190,7 +190,10 @@ class _Reading:
         self.parts: list[tuple[str, list[str]]] = []
 
     def read(self, text: str) -> AllocatorSettings:
-        self.tokens = re.findall(_TOKEN, re.sub(_SPACE, "", text))
+        text = text.translate(_NO_SPACE)
+        for sign in _SIGNS:
+            text = text.replace(sign, f" {sign} ")
+        self.tokens = [token for token in text.split(" ") if token]
         try:
             self.split()
         except UsageError:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from memreplay.snapshot.once import Once
 
 if TYPE_CHECKING:
     import memreplay._core as _core
@@ -15,6 +18,9 @@ class Code:
     string; `frame(i)` the ids of a frame's function and file, and its line; `stack(i)` a stack's
     frame ids, innermost first; `names()` the ids of all files and of all functions that frames
     refer to. Functions that take an id raise IndexError.
+
+    `classified` keeps what analyses find out about all frames or strings, by what they searched
+    for: one report asks several times.
     """
 
     def __init__(self, native: _core.Tables) -> None:
@@ -27,6 +33,7 @@ class Code:
         self.stack = native.stack
         self.names = native.frame_strings
         self.native = native
+        self.classified: Once[Hashable, Any] = Once()
 
     def functions(self) -> memoryview:
         """Return each frame's function id (u32)."""

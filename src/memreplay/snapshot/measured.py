@@ -355,17 +355,28 @@ class Measured(Staying):
 
     def lifetime_columns(self) -> dict[str, Vector]:
         """Return the columns of `lifetimes`."""
+        made, freed = self.lifetime_events()
+        return {"alloc_event": made, "free_event": freed, **self._columns(*self._lifetime_rows())}
+
+    def lifetime_events(self) -> tuple[Vector, Vector]:
+        """Return only two columns of `lifetimes`: `alloc_event` and `free_event`."""
         from memreplay.engine.query._vectors import chosen, joined, vector
 
-        first, native = self.trace.first_event, self.native
-        allocs = vector(native.counted()).rows()
-        blocks = (vector(native.carried_ends()) != _core.ABSENT_ID - 1).rows()
+        native, (allocs, blocks) = self.native, self._lifetime_rows()
         ends = joined([vector(native.ends())[allocs], vector(native.carried_ends())[blocks]], "I")
-        return {
-            "alloc_event": self._alloc_events(allocs, blocks),
-            "free_event": chosen(ends == _core.ABSENT_ID, -1, ends + first),
-            **self._columns(allocs, blocks),
-        }
+        return (
+            self._alloc_events(allocs, blocks),
+            chosen(ends == _core.ABSENT_ID, -1, ends + self.trace.first_event),
+        )
+
+    def _lifetime_rows(self) -> tuple[Vector, Vector]:
+        """Return the allocations and the carried-over blocks that count."""
+        from memreplay.engine.query._vectors import vector
+
+        return (
+            vector(self.native.counted()).rows(),
+            (vector(self.native.carried_ends()) != _core.ABSENT_ID - 1).rows(),
+        )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
         """Return the live set after an `event` (`Replay.start`: the start) or at the time

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.snapshot.alloc_conf import AllocatorSettings, spelled
 from memreplay.snapshot.brief import html_table
@@ -62,7 +64,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     """The first failed request's event; null if none failed."""
 
 
-class Edit(NamedTuple):
+class Edit(Struct, frozen=True):
     """A change to some of the program's allocations.
 
     `chosen` is a usage limited to these allocations (`Usage.only`), in requested bytes. Their sizes
@@ -80,7 +82,7 @@ class Edit(NamedTuple):
         _ = self.chosen.native
 
 
-class Card(NamedTuple):
+class Card(Struct, frozen=True):
     """Memory limits in bytes; None means unlimited.
 
     `total`: memory that the driver has for the process; `allowed`: the part that the process may
@@ -286,7 +288,7 @@ class Recorded(Staying):
         return _likeness(self.own)[0]
 
 
-class Keeping(NamedTuple):
+class Keeping(Struct, frozen=True):
     """What to keep of a simulation in addition to its outcome: a `log` of driver calls, or the
     `trace` that a recording of the simulation would have. `alike`: stop at the first driver call
     that differs from the recording's.

@@ -229,6 +229,8 @@ class HoldersOfBlocks:
 def recorded_holders(snap: Snapshot) -> RecordedHolders | None:
     """Return the notes; None if they are missing or invalid."""
     found = snap.recorder.get("holders")
+    if found is None:
+        return None  # before msgspec reads the fields' types, which takes a millisecond
     try:
         made = convert(found, RecordedHolders)
     except ValidationError:

@@ -203,8 +203,11 @@ class HostSamples(Struct, frozen=True):
 
 def card_samples(snap: Snapshot) -> tuple[CardSamples, ...]:
     """Return the samples of each card, by device; empty if they are missing or invalid."""
+    noted = snap.recorder.get("card_memory")
+    if noted is None:
+        return ()  # before msgspec reads the fields' types, which takes a millisecond
     try:
-        found = convert(snap.recorder.get("card_memory"), tuple[CardSamples, ...])
+        found = convert(noted, tuple[CardSamples, ...])
     except ValidationError:
         return ()
     devices = {one.device for one in found}
@@ -222,8 +225,11 @@ def card_uses(snap: Snapshot, ooms: Mapping[int, int | None] | None = None) -> t
 
 def host_use(snap: Snapshot) -> HostUse | None:
     """Return the process's host memory; None if it's missing or invalid."""
+    noted = snap.recorder.get("host_memory")
+    if noted is None:
+        return None
     try:
-        found = convert(snap.recorder.get("host_memory"), HostSamples)
+        found = convert(noted, HostSamples)
     except ValidationError:
         return None
     return found.use() if found.valid else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -41,7 +41,7 @@ class Noted(Struct, frozen=True):
     """Whether `context_bytes` was measured on a card; dry runs estimate it."""
 
 
-class Unexplained(NamedTuple):
+class Unexplained(Struct, frozen=True):
     """Carried-over blocks that are live at the end, final segments without an event, and the bytes
     that the blocks requested. Also how many blocks and segments have a stack, which only a
     recording sets.

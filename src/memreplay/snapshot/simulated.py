@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
-from memreplay.io.parallel import executor
+from memreplay.io.parallel import Beside
 from memreplay.snapshot.alloc_conf import AllocatorSettings, changed_settings, spelled
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.once import once
@@ -22,8 +22,6 @@ from memreplay.snapshot.recorded_allocator import (
 from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
-
     from memreplay.engine.simulate._simulating import Simulation
     from memreplay.snapshot.measured import MeasuredTrace
     from memreplay.snapshot.model import SimulationReason
@@ -49,11 +47,14 @@ class Simulated(Staying):
         self.edit = edit
         self._given = program_memory
         recorded = Recorded(replay)
-        with executor(1) as beside:
-            early = self._begun(recorded, beside, log=log)
+        early = self._begun(recorded, log=log)
+        try:
             # The recording's own settings are simulated at the same time.
             card = self._card(recorded.program_memory_bytes, reuses=recorded.own.reuses)
             self.recorded = recorded.outcome
+        finally:
+            if early is not None:
+                early[1].wait()
         self.program_memory_bytes = card.total
         self.same = self._is_same(recorded.program_memory_bytes)
         """Whether nothing differs from the recording."""
@@ -64,9 +65,7 @@ class Simulated(Staying):
         else:
             self.native = self._run(card, log=log)
 
-    def _begun(
-        self, recorded: Recorded, beside: Executor, *, log: bool
-    ) -> tuple[Card, Future[Simulation]] | None:
+    def _begun(self, recorded: Recorded, *, log: bool) -> tuple[Card, Beside[Simulation]] | None:
         """Start this simulation before the one with the recording's own settings has finished.
 
         This simulation uses the card that the other one will most likely find.
@@ -79,7 +78,7 @@ class Simulated(Staying):
         except UsageError:
             return None  # the settings may turn out to be valid once more is known
         self._prepare(recorded)
-        return card, beside.submit(self._run, card, log=log)
+        return card, Beside(lambda: self._run(card, log=log))
 
     def _prepare(self, recorded: Recorded) -> None:
         """Compute the data that both simulations need."""

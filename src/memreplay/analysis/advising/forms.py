@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.advising.lives import (
     ATTENTION,
@@ -30,12 +31,12 @@ SIZES = 16  # how many of the largest result sizes to consider per form
 NEAR = 6  # maximum distance of a loss from its logits and their gradients, in allocations
 NEXT = 2  # a temporary outlives at most this many allocations
 MOST = 10_000_000  # maximum number of gradients times number of steps
-_ATTENTION = re.compile(r"(?i)(?:^|\.)\w*att(?:n|ention)\w*(?:\.|$)")
+_ATTENTION = r"(?i)(?:^|\.)\w*att(?:n|ention)\w*(?:\.|$)"
 BACKWARD = ("backward", "autograd detail", "gradients")
 GRADIENTS = ("backward", "gradients")
 
 
-class Form(NamedTuple):
+class Form(Struct, frozen=True):
     """Bytes that code holds at the peak, and how far the peak falls with the cheaper form."""
 
     held_bytes: int

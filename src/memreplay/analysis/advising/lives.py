@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.code.patterns import regexes
 from memreplay.analysis.groups.ways.code import NO_MODULE_RAN, ByModule
@@ -12,10 +15,10 @@ from memreplay.engine.query._vectors import chosen as chosen_of
 from memreplay.engine.query._vectors import counting, vector, zeros
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Sequence
 
     from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.engine.query._groups import Keys
     from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.replay import Replay
 
@@ -62,7 +65,7 @@ KEPT = (
 _IN_NONE = ByModule.nothing | {NO_MODULE_RAN}
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """A line of code that holds memory at the peak."""
 
     stack: int
@@ -92,9 +95,10 @@ class Lives:
         self.carried = found["size"][count:]
         """Sizes of carried-over allocations."""
         ends = found["free_event"][recorded] - first
-        self.start = found["alloc_event"][recorded] - first
+        # 4 bytes per row are enough for events, of which there are fewer than 2**32.
+        self.start = (found["alloc_event"][recorded] - first).as_format("I")
         """The events that allocated them."""
-        self.end = chosen_of(ends < 0, self.events, ends)
+        self.end = chosen_of(ends < 0, self.events, ends).as_format("I")
         """The events that freed them."""
         self.bytes = found["size"][recorded]
         """Requested bytes."""
@@ -123,15 +127,18 @@ class Lives:
         """Return each row's group index, and the groups' names."""
         if way not in self._found:
             keys = self._grouper.dimensions.keys(self._usage, way)
-            numbers = vector(keys.numbers(self.start, vector([]))[0])
+            numbers = self._numbers(keys)
             self._found[way] = numbers, memoryview(keys.names()).tolist()
         return self._found[way]
 
-    def of_modules(self, pattern: re.Pattern[str]) -> Vector:
+    def _numbers(self, keys: Keys) -> Vector:
+        return vector(keys.numbers(self.start.as_format("q"), vector([]))[0])
+
+    def of_modules(self, pattern: str) -> Vector:
         """Return which rows were allocated by recorded modules whose names match a pattern."""
         if not self.recorded:
             return zeros(len(self), "?")
-        return self._named("module", lambda name: pattern.search(name) is not None)
+        return self._named("module", lambda name: re.search(pattern, name) is not None)
 
     def in_modules(self) -> Vector:
         """Return which rows are known to be allocated by a module."""
@@ -166,8 +173,8 @@ class Lives:
             0,
             *self._grouper.known.ranks,
         )
-        numbers = vector(keys.numbers(self.start, vector([]))[0])
-        return vector(keys.names())[numbers]
+        numbers = self._numbers(keys)
+        return vector(keys.names()).as_format("B")[numbers]
 
     def lines(self, chosen: Vector) -> int:
         """Return how many lines of Python code allocated the chosen rows. The C++ code between a
@@ -221,30 +228,40 @@ class Lives:
         `failed`, `sizes`: events and bytes of failed requests. A request succeeds, and counts for
         the new peak, if it then fits in `limit` bytes.
         """
-        rows = counting(len(self))
-        freed = self._freed()
+        after, until, sizes_moved = self._moved(chosen, failed)
+        change = zeros(self.events + 1)
+        change.add_at(after, sizes_moved)
+        change.add_at(until, -sizes_moved)
+        high = 0
+        if failed:
+            events = vector(failed)
+            served = self.curve[events] - change[:-1].sums()[events] + vector(sizes)
+            high = served[served <= limit].max(initial=0)
+        return max(0, min(self.lowered(change), self.peak_bytes - high))
+
+    def _moved(self, chosen: Vector, failed: Sequence[int]) -> tuple[Vector, Vector, Vector]:
+        """Return, for the chosen rows that recomputing frees earlier, the events at which they're
+        freed and allocated again, and their bytes.
+        """
+        rows = chosen.rows()
+        freed = self._freed()[rows]
         before = self.start.places(freed)  # rows allocated before each row's free
         # If no row was allocated between the error and the free, the error caused the free.
-        last = self.start[before - 1] if len(self) else self.start
+        last = self.start[before - 1]
         events = vector(failed)
         lost = events.places(freed) > events.places(last)
         again = (freed < self.events) & ~lost
-        moved = chosen & (before >= rows + 2 + again)
+        moved = before >= rows + 2 + again
         after = self.start[(rows + 1).lower(len(self) - 1)] + 1
-        until = chosen_of(again, last, self.end)
-        change = zeros(self.events + 1)
-        change.add_at(after[moved], self.bytes[moved])
-        change.add_at(until[moved], -self.bytes[moved])
-        served = (self.curve - change[:-1].sums())[events] + vector(sizes)
-        high = served[served <= limit].max(initial=0)
-        return max(0, min(self.lowered(change), self.peak_bytes - high))
+        until = chosen_of(again, last, self.end[rows])
+        return after[moved], until[moved], self.bytes[rows][moved]
 
     def _freed(self) -> Vector:
         """Return each row's event at which the program freed it. It may end later, if its free
         waits for a stream.
         """
-        held = self._usage.replay.measure("held").lifetime_columns()
-        made, freed, first = held["alloc_event"], held["free_event"], self._usage.replay.first_event
+        made, freed = self._usage.replay.measure("held").lifetime_events()
+        first = self._usage.replay.first_event
         known = (made >= 0) & (freed >= 0)
         found = self.end.copy()
         found[self.start.places(made[known] - first)] = freed[known] - first
@@ -254,8 +271,7 @@ class Lives:
         """Return how far the peak falls if usage after each event is lower by the running sum of
         `change` (one value per event, and one for the end).
         """
-        left = self.curve - change[:-1].sums()
-        high = max(left.max(initial=0), self._usage.start_bytes)
+        high = self.curve.highest_less(change[:-1], max(0, self._usage.start_bytes))
         return max(0, self.peak_bytes - high)
 
     def largest_place(self, chosen: Vector, among: Vector | None = None) -> Place | None:

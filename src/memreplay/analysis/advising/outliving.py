@@ -167,8 +167,7 @@ def _passes(lives: Lives, turns: _Turns) -> tuple[Chosen, Numbers, Chosen]:
     A pass ends with a loss, or with something that isn't a result, such as the next batch.
     """
     scalar = lives.bytes <= SCALAR
-    ends = (scalar | ~turns.before).sums()
-    run = joined([[0], ends[:-1]])
+    run = joined([[0], (scalar | ~turns.before).sums()[:-1]], "I")
     total = run[-1] + 1
     stays = turns.stays & ~scalar
     if lives.recorded:

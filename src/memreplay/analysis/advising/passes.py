@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.advising.forms import BACKWARD
 from memreplay.analysis.advising.lives import EVALUATES
@@ -27,7 +29,7 @@ FUNCTION_SHARE = 0.05
 ALIKE_SHARE = 0.9  # minimum share of an interrupted pass's code that must also be in earlier passes
 
 
-class Unneeded(NamedTuple):
+class Unneeded(Struct, frozen=True):
     """Results kept for a backward pass that never comes."""
 
     held_bytes: int
@@ -54,11 +56,29 @@ def unneeded(
     `told`: whether the file would show a backward pass, either because of the recorder used or
     because all allocations have stacks. Bytes are at the peak, or after the event `at`.
     """
-    code = lives.code()
     backward = lives.of("category", *BACKWARD)
     trained = backward.any()
     if not told and not trained:
         return None
+    kept, ended = _kept(lives, backward, failed)
+    if not kept.any():
+        return None
+    after = joined([lives.start, [lives.events]])
+    freed = after[(counting(len(lives)) + NEXT).lower(len(lives))]
+    return Unneeded(
+        lives.held(kept, at),
+        lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
+        lives.largest_place(kept),
+        trained,
+        ended,
+    )
+
+
+def _kept(lives: Lives, backward: Vector, failed: Sequence[int]) -> tuple[Vector, bool]:
+    """Return which rows are results kept without a backward pass, and whether any of their passes
+    ran to its end.
+    """
+    trained = backward.any()
     forward = lives.forward()
     backwards = lives.start[backward]
     followed = backwards.places(lives.end) > backwards.places(lives.start)
@@ -92,24 +112,14 @@ def unneeded(
         else:
             kept[some] = True
             most_ended = max(most_ended, held)
-    known = lives.stack.is_in(lives.stack[kept]) | ((code & EVALUATES) > 0)
+    known = lives.stack.is_in(lives.stack[kept]) | ((lives.code() & EVALUATES) > 0)
     for some in cut:
         # If earlier passes through the same code had no backward pass, this pass wouldn't have had
         # one either.
         alike = lives.bytes[some][known[some]].sum()
         if not trained or alike >= ALIKE_SHARE * lives.bytes[some].sum():
             kept[some] = True
-    if not kept.any():
-        return None
-    after = joined([lives.start, [lives.events]])
-    freed = after[(counting(len(lives)) + NEXT).lower(len(lives))]
-    return Unneeded(
-        lives.held(kept, at),
-        lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
-        lives.largest_place(kept),
-        trained,
-        outlived or most_ended > FUNCTION_SHARE * most,
-    )
+    return kept, outlived or most_ended > FUNCTION_SHARE * most
 
 
 def kept_for_backward(lives: Lives, failed: Sequence[int], *, told: bool) -> Vector:

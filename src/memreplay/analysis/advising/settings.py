@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
@@ -20,7 +22,7 @@ MUCH_SHARE = 0.10
 LITTLE_SHARE = 0.20
 
 
-class Tried(NamedTuple):
+class Tried(Struct, frozen=True):
     """A simulated setting compared with the recording."""
 
     settings: str

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _STEP = re.compile(
     next(rule.frames for rule in DEFAULT_RULES if rule.name == "optimizer state" and rule.frames)
 )
-_TEMPORARIES = re.compile(r":_multi_tensor_\w{1,64}$")
 _PYTORCH = re.compile(r"/torch/optim/(\w{1,64})\.py:")
 # How many state tensors of the parameter's size each PyTorch optimizer keeps per parameter.
 STATES = {"adam": 2, "adamw": 2, "nadam": 2, "radam": 2, "adamax": 2, "adadelta": 2, "lbfgs": 0}

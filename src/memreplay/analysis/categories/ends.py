@@ -25,6 +25,11 @@ def marks_of(code: Code, optimizer: bytes) -> bytes:
     """Return each frame's flags for `keys_by_end`. `optimizer`: a byte per frame, nonzero for
     frames of an optimizer step.
     """
+    found: bytes = code.classified.get(("ends", optimizer), lambda: _marks(code, optimizer))
+    return found
+
+
+def _marks(code: Code, optimizer: bytes) -> bytes:
     lowest = _PROGRAM.of_names(code.native, True)
     return bytes(
         _groups.OF_OPTIMIZER if step else 0 if lowest[function] else _groups.OF_PROGRAM

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.code.native import FramesKept
     from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.code import Code
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -80,7 +81,7 @@ class Origins:
 
     def __init__(self, snap: Snapshot, kept: FramesKept = "all") -> None:
         self.snap = snap
-        marks: list[int] = memoryview(MARKS.of_frames(snap.native)).tolist()
+        marks: list[int] = snap.code.classified.get("casts", lambda: _casts(snap))
         if kept != "all":
             # Imported late: rarely needed
             from memreplay.analysis.code.native import ignored_frames
@@ -118,9 +119,18 @@ class Origins:
         )
 
 
+def _casts(snap: Snapshot) -> list[int]:
+    """Return each frame's marks."""
+    found: list[int] = memoryview(MARKS.of_frames(snap.native)).tolist()
+    return found
+
+
 def only_python(snap: Snapshot) -> bool:
     """Return whether there are stacks and all of them have only Python frames."""
-    _, functions = snap.code.names()
-    return snap.events_with_stack > 0 and not any(
-        "::" in snap.code.string(one) for one in functions
-    )
+    found: bool = snap.code.classified.get("only python", lambda: not _has_native(snap.code))
+    return snap.events_with_stack > 0 and found
+
+
+def _has_native(code: Code) -> bool:
+    _, functions = code.names()
+    return any("::" in code.string(one) for one in functions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -282,6 +283,14 @@ class RuleSet:
         """Return for each frame the rules that it matches anywhere in a stack, and the rules that
         it matches if the stack is attributed to it.
         """
+        # Names don't matter, so the default rules and the merged ones are searched once.
+        searched = tuple((rule.frames, rule.where, rule in _BUFFERS) for rule in self.rules)
+        found: tuple[list[int], list[int]] = snap.code.classified.get(
+            searched, lambda: self._of_frames(snap)
+        )
+        return found
+
+    def _of_frames(self, snap: Snapshot) -> tuple[list[int], list[int]]:
         met = self._patterns["frames"].of_frames(snap)
         buffers = sum(1 << bit for bit, rule in enumerate(self.rules) if rule in _BUFFERS)
         for frame in buffer_frames(snap.code) if buffers else ():
@@ -319,3 +328,11 @@ class RuleSet:
     def name(self, number: int) -> str:
         """Return a rule's category; UNKNOWN for the number that means no rule."""
         return self.rules[number].name if number < len(self.rules) else UNKNOWN
+
+
+@lru_cache(maxsize=8)
+def rule_set(rules: tuple[Rule, ...]) -> RuleSet:
+    """Return these rules prepared for matching. Nearly all reports use the default rules, several
+    times.
+    """
+    return RuleSet(rules)

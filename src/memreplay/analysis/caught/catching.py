@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN
 from memreplay.analysis.caught.records import Caught, RulesCaught
@@ -23,7 +25,7 @@ HIDDEN_CASTS = (
 )
 
 
-class Catching(NamedTuple):
+class Catching(Struct, frozen=True):
     """Computes what category rules matched in one snapshot's live sets."""
 
     grouper: Grouper

@@ -172,6 +172,14 @@ def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
 
     Only strings used by frames are ranked; the rest keep rank 0.
     """
+    folders = tuple(project)
+    found: tuple[bytes, bytes] = code.classified.get(
+        ("ranks", folders), lambda: _ranks(code, folders)
+    )
+    return found
+
+
+def _ranks(code: Code, project: tuple[str, ...]) -> tuple[bytes, bytes]:
     by_function = _FUNCTIONS.of_names(code.native, True).translate(_numbers(_FUNCTION_RANKS, OTHER))
     by_file = _FILES.of_names(code.native, False).translate(_numbers(_FILE_RANKS, USER))
     if project:

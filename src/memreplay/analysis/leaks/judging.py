@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Struct
 
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.holding import HoldersOfGroups
@@ -193,7 +195,7 @@ def _unsure(steps: int, warm: int, source: StepSource) -> str | None:
     )
 
 
-class _Growth(NamedTuple):
+class _Growth(Struct, frozen=True):
     """Growth from step to step."""
 
     groups: tuple[Rows, int, Rows, int, Totals]
@@ -208,7 +210,7 @@ class _Growth(NamedTuple):
 NOTHING = _Growth(((), 0, (), 0, (0,) * 9))
 
 
-class _Searched(NamedTuple):
+class _Searched(Struct, frozen=True):
     """One device's memory, the part of it that is judged, and the steps."""
 
     whole: Usage
@@ -222,7 +224,7 @@ class _Search:
     def __init__(
         self, searched: _Searched, grouper: Grouper, options: LeaksOptions, top: int
     ) -> None:
-        self.whole, self.usage, self.found = searched
+        self.whole, self.usage, self.found = searched.whole, searched.usage, searched.found
         self.options = options
         self.top = top
         self.grouper = grouper
@@ -440,7 +442,7 @@ def _growing(summed: Summed, levels: list[int], young: list[int], warm: int) -> 
     return rate if grows else 0
 
 
-class _Memory(NamedTuple):
+class _Memory(Struct, frozen=True):
     """The size of the device's memory, and where it's from."""
 
     total_bytes: int

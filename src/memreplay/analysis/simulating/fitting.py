@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memreplay.analysis.simulating.searching import candidates, cost, on_threads, prepare
@@ -21,7 +22,7 @@ BESIDE = 2  # number of settings that are bisected at the same time
 ROOMY = 1 << 60  # size of a card with more memory than any program needs, in bytes
 
 
-class Smallest(NamedTuple):
+class Smallest(Struct, frozen=True):
     """The smallest card on which the program fits with some settings. With 2 MiB less, a request
     fails.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.snapshot.record import Record
 
@@ -68,7 +70,7 @@ class Outside(Record, frozen=True):
     """Bytes of the allocations outside all steps."""
 
 
-class Summed(NamedTuple):
+class Summed(Struct, frozen=True):
     """A device's steps with their sums, and the memory outside them."""
 
     steps: tuple[Step, ...]

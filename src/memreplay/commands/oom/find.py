@@ -5,10 +5,10 @@ help.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 import memreplay._core as _core
@@ -43,6 +43,7 @@ from memreplay.snapshot.recorded_holders import largest_holders
 from memreplay.snapshot.recorded_memory import card_samples, card_uses
 
 if TYPE_CHECKING:
+    from memreplay.commands.oom.outlook import Looking
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -56,7 +57,7 @@ OWN_OVERHEAD = 1 << 30
 FreeParts = dict[str, tuple[int, int]]
 
 
-class _Failed(NamedTuple):
+class _Failed(Struct, frozen=True):
     """A failed request. `free`: the driver's free bytes; 0 if unknown."""
 
     request: int
@@ -145,7 +146,7 @@ def _chosen_times(devices: tuple[DeviceOoms, ...], number: int) -> dict[int, int
     }
 
 
-class _Groupers(NamedTuple):
+class _Groupers(Struct, frozen=True):
     """The groupers for live allocations and for blockers."""
 
     live: Grouper
@@ -177,7 +178,7 @@ def _device(
     )
 
 
-class CardSize(NamedTuple):
+class CardSize(Struct, frozen=True):
     """A card's memory."""
 
     bytes: int | None
@@ -287,15 +288,20 @@ class _Telling:
         groupers: _Groupers,
         card: CardSize,
     ) -> None:
-        self.replay = replay
-        self.grouper, self.pinning, self.top, self.folded = groupers
+        self.snap, self.replay = snap, replay
+        self.grouper, self.pinning = groupers.live, groupers.blocking
+        self.top, self.folded = groupers.top, groupers.folded
         self.card = card
         self.samples = {one.device: one for one in card_samples(snap)}.get(replay.device)
         self.active = replay.measure("active")
         self.deciding = Deciding(replay)
+
+    @cached_property
+    def looking(self) -> Looking:
+        """Predicts what would have followed."""
         from memreplay.commands.oom.outlook import Looking  # imported late: rarely needed
 
-        self.looking = Looking(snap, replay, self.deciding)
+        return Looking(self.snap, self.replay, self.deciding)
 
     def brief(self, number: int, event: int, free: int | None) -> Oom:
         """Return one request and its cause, without what simulations tell about it."""
@@ -496,7 +502,7 @@ def _free_of_private(found: BlockMap, asked: int | None) -> int:
     )
 
 
-class _Elsewhere(NamedTuple):
+class _Elsewhere(Struct, frozen=True):
     """Bytes that could serve a request, other than its own pool's free blocks."""
 
     largest_group: int

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memreplay.analysis.advising.lives import Lives
 from memreplay.analysis.advising.passes import unneeded
@@ -24,7 +27,7 @@ MOST_EVENTS = 500_000
 MOST_TOLD = 8  # maximum number of a device's failed requests that get the full outlook
 
 
-class Outlook(NamedTuple):
+class Outlook(Struct, frozen=True):
     """Predictions for one failed request."""
 
     events: int
@@ -69,7 +72,8 @@ class Looking:
         told = lives.recorded or replay.events == replay.tally.with_stack
         passes = unneeded(lives, failed, told=told, at=event - first)
         more, to_end = self._more(event, missing)
-        return found._replace(
+        return replace(
+            found,
             more_bytes=more,
             to_end_bytes=to_end,
             state_bytes=remaining_state_bytes(lives, asker.frames, event - first),

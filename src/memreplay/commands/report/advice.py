@@ -22,7 +22,6 @@ from memreplay.commands.report.result import Advice
 from memreplay.snapshot.recorded_allocator import unused_bytes
 
 if TYPE_CHECKING:
-    from memreplay.analysis.advising.lives import Place
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.commands.report.result import DeviceOverview
     from memreplay.snapshot.model import Coded, Frame
@@ -115,19 +114,19 @@ def _forms(
     replay: Replay,
     grouper: Grouper,
 ) -> Iterator[tuple[str, Spot]]:
-    def spot(held: int, saved: int, place: Place | None) -> Spot:
-        if place is None:
-            return Spot(held, saved)
-        code = requester_of_stack(grouper, replay.measure("requested"), place.stack)
-        return Spot(held, saved, code, place.bytes)
+    def spot(found: forms.Form | Unneeded) -> Spot:
+        if found.place is None:
+            return Spot(found.held_bytes, found.saved_bytes)
+        code = requester_of_stack(grouper, replay.measure("requested"), found.place.stack)
+        return Spot(found.held_bytes, found.saved_bytes, code, found.place.bytes)
 
-    yield "attention_scores", spot(*forms.attention_scores(lives))
-    yield "loss", spot(*forms.loss(lives))
-    yield "foreach", spot(*forms.foreach(lives))
-    yield "zero_grad", spot(*forms.stale_gradients(lives, step_starts(device, replay)))
+    yield "attention_scores", spot(forms.attention_scores(lives))
+    yield "loss", spot(forms.loss(lives))
+    yield "foreach", spot(forms.foreach(lives))
+    yield "zero_grad", spot(forms.stale_gradients(lives, step_starts(device, replay)))
     if passes is not None:
         name = "no_grad" if passes.trained else "inference_mode"
-        yield name, spot(passes.held_bytes, passes.saved_bytes, passes.place)
+        yield name, spot(passes)
     state = lives.of("category", *STATE)
     yield "optimizer_state", Spot(lives.held(state), lives.saved(state, part=STATE_SAVED))
     cache = lives.of("category", *CACHE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from memreplay.analysis.steps.boundaries import OPTIMIZER_STEP
 from memreplay.analysis.trust.trust import NOT_RECORDED
@@ -152,7 +152,7 @@ def place_text(place: Frame) -> str:
     return f"{name}:{place.line}" if place.line else name
 
 
-class NextCommand(NamedTuple):
+class NextCommand(Struct, frozen=True):
     """A command to run next, and what it shows."""
 
     command: str

@@ -27,11 +27,13 @@ from memreplay.commands.report.result import DeviceOverview, Overview, PeakStep,
 from memreplay.commands.steps.find import steps_report
 from memreplay.declared import Options
 from memreplay.errors import MemreplayError
+from memreplay.snapshot.model import MEASURES
 from memreplay.snapshot.recorded_allocator import unused_bytes
 from memreplay.snapshot.recorded_holders import largest_holders
 from memreplay.snapshot.recorded_memory import card_uses, host_use
 
 if TYPE_CHECKING:
+    from memreplay.analysis.caught.records import RulesCaught
     from memreplay.commands.oom.result import DeviceOoms, OomReport
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.commands.steps.result import DeviceSteps
@@ -96,18 +98,14 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         ),
         "oom": oom,
     }
-    grouper = Grouper(snap, "category", selection.rules)
-    # Advice uses the default categories, even if custom ones were given.
-    plain = grouper if selection.rules is None else Grouper(snap, "category")
-    rules = catching(snap, others)
     parts: dict[str, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
     }
-    parts["caught"] = {
-        usage.replay.device: rules.of(usage, usage.peak.event_index, OTHERS)
-        for usage in chosen_usages(snap, others)
-    }
+    parts["caught"] = _caught(snap, others)
+    grouper = Grouper(snap, "category", selection.rules)
+    # Advice uses the default categories, even if custom ones were given.
+    plain = grouper if selection.rules is None else Grouper(snap, "category")
     devices = [
         _device(
             snap,
@@ -127,6 +125,15 @@ def overview(snap: Snapshot, selection: Selection, options: ReportOptions) -> Ov
         host_memory=host_use(snap),
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
     )
+
+
+def _caught(snap: Snapshot, selection: Selection) -> dict[int, RulesCaught]:
+    """Return what the category rules match at each device's peak."""
+    rules = catching(snap, selection)
+    return {
+        usage.replay.device: rules.of(usage, usage.peak.event_index, selection.top)
+        for usage in chosen_usages(snap, selection)
+    }
 
 
 def _oom_times(oom: OomReport | None) -> dict[int, int | None]:
@@ -186,6 +193,8 @@ def _device(
         peak=peak,
         **parts,
     )
+    for measure in MEASURES:  # advice needs the memory that the other parts' columns take
+        replay.measure(measure).release()
     # Advice doesn't depend on how groups are shown.
     told = replace(made, peak=folded)
     advice = advice_of(told, facts_of(told, snap, replay, plain))

@@ -91,6 +91,11 @@ class Vector(Buffer):
     def sums(self) -> Vector:
         """Return the running sums."""
 
+    def highest_less(self, changes: Vector, least: int) -> int:
+        """Return the highest number after subtracting the running sums of `changes`, but no less
+        than `least`. Numbers are 64-bit signed.
+        """
+
     def extremes(self, starts: Vector | _Source) -> tuple[Vector, Vector]:
         """Return the first row with the minimum and the first one with the maximum of each part.
 

@@ -225,6 +225,13 @@ cdef class Vector:
             _vectors.running_sums(&self.v, <int64_t*> out.v.data)
         return out
 
+    def highest_less(self, Vector changes not None, int64_t least):
+        cdef int64_t found
+        same_length(self, changes)
+        with nogil:
+            found = _vectors.highest_less(&self.v, &changes.v, least)
+        return found
+
     def extremes(self, starts):
         cdef Vector firsts = as_vector(starts)
         cdef Vector lowest = made(firsts.v.n, c"I")

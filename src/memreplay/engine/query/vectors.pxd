@@ -54,6 +54,7 @@ cdef void choose(const View* mask, const View* a, const View* b,
                  char* out, char format) noexcept nogil
 cdef Totals totals(const View* v) noexcept nogil
 cdef void running_sums(const View* v, int64_t* out) noexcept nogil
+cdef int64_t highest_less(const View* v, const View* changes, int64_t least) noexcept nogil
 cdef int64_t extremes(const View* v, const View* starts, uint32_t* lowest,
                       uint32_t* highest) noexcept nogil
 cdef int64_t take(const View* v, const View* rows, char* out, char format) noexcept nogil

@@ -312,6 +312,27 @@ cdef void running_sums(const View* v, int64_t* out) noexcept nogil:
         at += n
 
 
+cdef int64_t highest_less(const View* v, const View* changes, int64_t least) noexcept nogil:
+    # Return the highest number after subtracting the running sums of `changes`, but no less than
+    # `least`. Needs no memory for the sums and the differences.
+    cdef int64_t[CHUNK] room
+    cdef int64_t[CHUNK] other_room
+    cdef const int64_t* x
+    cdef const int64_t* y
+    cdef uint64_t sum = 0
+    cdef int64_t at = 0
+    cdef int64_t i, n
+    while at < v.n:
+        n = min(CHUNK, v.n - at)
+        x = widened(v, at, n, room)
+        y = widened(changes, at, n, other_room)
+        for i in range(n):
+            sum += <uint64_t> y[i]
+            least = max(least, <int64_t> (<uint64_t> x[i] - sum))
+        at += n
+    return least
+
+
 cdef int64_t extremes(const View* v, const View* starts, uint32_t* lowest,
                       uint32_t* highest) noexcept nogil:
     # Store the first rows with the minimum and the maximum of each part. Return the first part

@@ -130,6 +130,7 @@ class _Maker:
             if split:
                 # Handle one measure at a time, because each measure has its own series.
                 tracks += (self._track(one, at_ns, exactness) for one in self._pools(usage))
+            usage.release()
         stacks = None
         for one in live.devices if live else ():
             stacks = one if one.device == replay.device else stacks

@@ -178,7 +178,7 @@ def tried_out(saved: int, reserved: int) -> Tried:
 
 def tried(saved: int, *, unused: int = 3 * GIB, began_with: int = 0, **other: Any) -> Facts:
     """Return facts with 10 GiB reserved, in which the setting saves this many bytes."""
-    setting = tried_out(saved, 10 * GIB)._replace(**other)
+    setting = replace(tried_out(saved, 10 * GIB), **other)
     return replace(FACTS, setting=setting, unused=unused, began_with=began_with)
 
 

@@ -171,6 +171,23 @@ def test_scaling_drops_the_fraction(one: tuple[Vector, list[int]], factor: float
     ]
 
 
+@given(st.data(), st.integers(-(2**40), 2**40))
+def test_highest_number_less_running_sums_matches_pythons(data: st.DataObject, least: int) -> None:
+    of, values = data.draw(vectors())
+    changes, by = data.draw(vectors(n=len(values)))
+    left = (wrapped(x - y) for x, y in zip(values, accumulate(by), strict=True))
+    assert of.highest_less(changes, least) == max([*left, least])
+
+
+def test_highest_number_less_running_sums_spans_chunks() -> None:
+    values, changes = counting(5000), vector([k % 7 - 3 for k in range(5000)], "i")
+    left = [x - y for x, y in zip(range(5000), accumulate(changes.tolist()), strict=True)]
+    assert values.highest_less(changes, 0) == max(left)
+    assert values.highest_less(changes, 10**6) == 10**6
+    with pytest.raises(ValueError, match="5000 and 4999"):
+        values.highest_less(changes[1:], 0)
+
+
 @given(vectors())
 def test_statistics_match_pythons(one: tuple[Vector, list[int]]) -> None:
     of, values = one

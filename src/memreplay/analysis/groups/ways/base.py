@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 
 from memreplay.analysis.categories.origins import only_python
-from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
+from memreplay.analysis.categories.rules import DEFAULT_RULES, rule_set
 from memreplay.analysis.code.naming import name_of_frame, name_of_stack, place_of
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
 from memreplay.snapshot.model import Label
@@ -153,7 +153,7 @@ class Known:
 
             self.fewer = FewerFrames(snap, kept)
             self.function_rank = self.fewer.function_ranks(self.function_rank)
-        self.rules = RuleSet(rules)
+        self.rules = rule_set(rules)
         self.recorded: Recording | None = None
         if snap.recorded is not None and not guess:
             # Imported late: few files need it.

@@ -13,6 +13,7 @@ from memreplay.analysis.categories.rules import (
     OPTIMIZER,
     UNKNOWN,
     RuleSet,
+    rule_set,
 )
 from memreplay.analysis.groups.ways.base import Known, Met, Way
 from memreplay.analysis.groups.ways.texts import (
@@ -82,7 +83,7 @@ class ByCategory(ByRules):
             return super().keys(usage)
 
         def of_own(replay: Replay) -> Keys:
-            return _groups.first_rule(RulesMet(self.known, RuleSet(recorded.own)).keys(replay))
+            return _groups.first_rule(RulesMet(self.known, rule_set(recorded.own)).keys(replay))
 
         return recorded.categories(usage.replay, of_own)
 
@@ -126,7 +127,7 @@ class ByPhase(ByRules):
         # imported late: rarely used
         from memreplay.analysis.categories.phases import MERGED_PHASE_RULES, PHASE_RULES
 
-        return RuleSet(MERGED_PHASE_RULES if self.known.rules.likely else PHASE_RULES)
+        return rule_set(MERGED_PHASE_RULES if self.known.rules.likely else PHASE_RULES)
 
     def keys(self, usage: Usage) -> Keys:
         recorded = self.known.recorded
@@ -259,7 +260,7 @@ class RulesMet:
                 return found
             anywhere, own = ([bits >> before for bits in met] for met in found)
             return anywhere, own
-        return RuleSet(DEFAULT_RULES).of_frames(self.known.snap)
+        return rule_set(DEFAULT_RULES).of_frames(self.known.snap)
 
     def _by_end(self, replay: Replay) -> Keys:
         """Group allocations by their index in ENDS."""

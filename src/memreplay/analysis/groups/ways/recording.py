@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from memreplay.analysis.categories.rules import UNKNOWN, RuleSet
+from memreplay.analysis.categories.rules import UNKNOWN, RuleSet, rule_set
 from memreplay.engine.query import _groups
 from memreplay.engine.query._vectors import joined, vector
 
@@ -72,7 +72,7 @@ class Recording:
         both.find_all()
         first = memoryview(by_rule.names()).tolist()
         second = memoryview(noted.names()).tolist()
-        rules = RuleSet(self.own).first_of_name()
+        rules = rule_set(self.own).first_of_name()
         known: dict[str, int] = {}
         for i, name in enumerate(self.recorded.categories):
             known.setdefault(name, NOTED + i)
