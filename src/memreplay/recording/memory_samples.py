@@ -20,6 +20,7 @@ from memreplay.recording.host_memory import HostMemory, host_memory
 from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
 
 SECONDS = 1.0  # time between two samples
+LOOK = 0.1  # time between two looks whether PyTorch got memory from the driver or returned it
 SHARE = 50  # a sample may take a 50th of this time; slow ones are taken less often
 MOST = 2048  # maximum number of samples of all cards together, and of this process
 FEWEST = 32  # minimum number of samples per card before they are thinned
@@ -82,7 +83,9 @@ class Thinned:
 
 
 class Samples:
-    """The samples of one recording. `start` takes one each second, in a thread, until `stop`."""
+    """The samples of one recording. `start` takes one each second, and soon after PyTorch got
+    memory from the driver or returned it, in a thread, until `stop`.
+    """
 
     def __init__(self, torch: Any, kind: str, guard: Guard) -> None:
         self.torch, self.kind, self.guard = torch, kind, guard
@@ -102,7 +105,7 @@ class Samples:
         """Why the last attempt to list a card's processes failed."""
 
     def start(self) -> None:
-        """Take the first sample, and begin to take one each second."""
+        """Take the first sample, and begin to take more."""
         self.take()
         self.thread = threading.Thread(target=self.run, name="memreplay", daemon=True)
         self.thread.start()
@@ -114,11 +117,32 @@ class Samples:
         self.thread = None
 
     def run(self) -> None:
-        taken = 0.0
-        while not self.ended.wait(max(SECONDS, taken * SHARE)):
-            before = time.monotonic()
-            self.take()
-            taken = time.monotonic() - before
+        taken, before = 0.0, time.monotonic()
+        while not self.ended.wait(LOOK):
+            since, least = time.monotonic() - before, taken * SHARE
+            if since >= max(SECONDS, least) or (since >= least and self.changed()):
+                begun = time.monotonic()
+                self.take()
+                before = time.monotonic()
+                taken = before - begun
+
+    def changed(self) -> bool:
+        """Return whether PyTorch has more or less memory from the driver than at the last sample.
+        This asks only PyTorch, and takes little time.
+        """
+        with alone() as held:
+            found = held and self.guard.run("looking at reserved memory", self.differs)
+        return bool(found)
+
+    def differs(self) -> bool:
+        return any(
+            device not in self.cards or self.reserved(device) != self.cards[device].rows[-1][2]
+            for device in self.used()
+        )
+
+    def reserved(self, device: int) -> int:
+        """Return the bytes that PyTorch's allocator has from the driver."""
+        return int(self.devices.memory_reserved(device))
 
     def take(self) -> None:
         """Take a sample now."""
@@ -148,10 +172,10 @@ class Samples:
 
     def sample_card(self, device: int) -> None:
         devices = self.devices
-        reserved = devices.memory_reserved(device)
+        reserved = self.reserved(device)
         for _ in range(TRIES):
             free, total = devices.mem_get_info(device)
-            before, reserved = reserved, devices.memory_reserved(device)
+            before, reserved = reserved, self.reserved(device)
             if before == reserved:
                 break
         if device not in self.cards:

@@ -113,6 +113,8 @@ class Recording:
             )
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
+        # memreplay.record() in the program adds its files (recording/session.py).
+        dumped_by_itself.memreplay_files = self.dumped  # type: ignore[attr-defined]
         memory._dump_snapshot = dumped_by_itself
         self.compute_values()
         self.once_initialized(lambda: self.begin(begin))
