@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from logging import WARNING
 from typing import Any, NamedTuple
 
 from memreplay.errors import UsageError
 from memreplay.recording.facts import (
+    ALL_THREADS,
     SYMBOLIZE,
+    arguments,
     history_context,
     name_frames_quickly,
     stacks_for,
@@ -22,6 +23,7 @@ from memreplay.recording.logs import Say
 from memreplay.recording.unrecorded import accelerator_of
 
 DEVICES = ("cuda", "xpu")
+PINNED = "record_pinned_host_memory"
 WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
 
 
@@ -35,6 +37,8 @@ class Asked(NamedTuple):
     stacks: str
     max_entries: int | None
     continuous: bool
+    pinned: bool
+    """Also pinned memory of the host, if this version can."""
     others: Mapping[str, Any]
     """Other arguments of `_record_memory_history`."""
 
@@ -72,9 +76,8 @@ class History:
             # them, frees have their allocations' stacks.
             "context": "alloc" if asked.continuous else history_context(version),
             "clear_history": True,
-            # Otherwise, only this thread's annotations are recorded, and only this thread can stop
-            # that.
-            "global_record_annotations": True,
+            ALL_THREADS: True,
+            **({PINNED: True} if asked.pinned else {}),
             **asked.others,
             "enabled": "all",
             "stacks": stacks,
@@ -83,6 +86,8 @@ class History:
         known = arguments(memory._record_memory_history, memory)
         if not known:
             raise CannotRecordError("this torch is too old to record; upgrade to 2.1 or later")
+        if asked.pinned and PINNED not in known:
+            self.say(WARNING, f"PyTorch {version} can't record pinned memory of the host")
         unknown = [name for name in asked.others if name not in known]
         if unknown:
             raise UsageError(
@@ -137,15 +142,3 @@ def recordable(torch: Any) -> tuple[str, Any]:
                 )
             return kind, module
     raise CannotRecordError(f"no CUDA or XPU device found; {WITHOUT}")
-
-
-def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
-    """Return the parameter names of PyTorch's function; empty if it has no signature."""
-    for function in (record, getattr(memory, "_record_memory_history_impl", None)):
-        if function is None:
-            continue
-        parameters = inspect.signature(function).parameters.values()
-        named = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "args"}
-        if "stacks" in named:
-            return named
-    return set()

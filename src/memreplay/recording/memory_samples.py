@@ -16,7 +16,15 @@ from operator import itemgetter
 from typing import Any
 
 from memreplay.recording.guarding import Guard, described, from_a_signal
-from memreplay.recording.host_memory import HostMemory, host_memory
+from memreplay.recording.host_memory import (
+    HostMemory,
+    Row,
+    columns_of,
+    described_host,
+    host_memory,
+    row_of,
+    time_us,
+)
 from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
 
 SECONDS = 1.0  # time between two samples
@@ -26,8 +34,6 @@ MOST = 2048  # maximum number of samples of all cards together, and of this proc
 FEWEST = 32  # minimum number of samples per card before they are thinned
 TRIES = 5  # how often to sample again because the program allocated in between
 EXCHANGE, RELAXED = "ThreadExchangeStreamCaptureMode", 2  # cudaStreamCaptureModeRelaxed
-
-Row = tuple[int | None, ...]
 
 # Held while a sample is taken, so that a program doesn't fork in the middle of one. A driver that
 # hangs mustn't stop the program, so nothing waits for long.
@@ -78,8 +84,7 @@ class Thinned:
         rows.append(row)
 
     def columns(self, names: tuple[str, ...]) -> dict[str, list[int | None]]:
-        rows = list(self.rows)
-        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        return columns_of(tuple(self.rows), names)
 
 
 class Samples:
@@ -156,7 +161,7 @@ class Samples:
                 self.guard.run("sampling a card's memory", self.sample_card, device)
         now = host_memory(self.devices)
         self.peaks = now
-        self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
+        self.host.add(row_of(now))
 
     def used(self) -> Iterator[int]:
         """Yield the devices that this process uses. To ask about another one would create a context
@@ -214,15 +219,13 @@ class Samples:
             self.why_not[device] = self.no_lister
         return []
 
-    def notes(self) -> dict[str, Any]:
-        """Return what goes under memreplay's key (docs/format.md)."""
+    def notes(self, pinned_events: int | None = None) -> dict[str, Any]:
+        """Return what goes under memreplay's key (docs/format.md).
+
+        `pinned_events`: how many events of pinned memory were recorded, if any.
+        """
         cards = [self.card_notes(device) for device in sorted(self.cards)]
-        columns = ("times_us", "resident_bytes", "shared_bytes", "pinned_active_bytes")
-        host = {
-            **self.host.columns((*columns, "pinned_bytes")),
-            "resident_peak_bytes": self.peaks.resident_peak,
-            "pinned_peak_bytes": self.peaks.pinned_peak,
-        }
+        host = described_host(self.host.rows, self.peaks, pinned_events)
         return {
             **({"card_memory": cards} if cards else {}),
             **({"host_memory": host} if self.host.rows else {}),
@@ -255,10 +258,6 @@ class Samples:
             ],
             "processes_missing": self.why_not.get(device, ""),
         }
-
-
-def time_us() -> int:
-    return time.time_ns() // 1000
 
 
 def exchange_of(torch: Any, kind: str) -> Any:

@@ -29,6 +29,7 @@ from memreplay.recording.facts import (
 from memreplay.recording.guarding import Guard, from_a_signal
 from memreplay.recording.history import Asked, CannotRecordError, History, recordable
 from memreplay.recording.holders import Holders, nothing_collected, stored
+from memreplay.recording.host_memory import pinned_events
 from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
@@ -70,6 +71,8 @@ class Wanted(NamedTuple):
     holders: bool = False
     every: int | None = None
     continuous: bool | Mapping[str, Any] = False
+    pinned: bool = False
+    """Also record pinned memory of the host, if this version can."""
     on_signal: bool = True
     overwrite: bool = False
     at_end: bool = True
@@ -125,7 +128,7 @@ class Session:
         if self.continuous is not None:
             self.max_entries = self.max_entries or ENTRIES
         self.rotation: Rotation | None = None  # if the recording is continuous and running
-        self.shared = wanted.shared
+        self.shared, self.pinned = wanted.shared, wanted.pinned
         self.host: Session | None = None  # the recording in which this one takes part
         self.guests: list[Session] = []  # those that take part in this one
         self.told = False  # whether the program knows that
@@ -190,7 +193,13 @@ class Session:
         at_the_end(self.finish_unstopped, signals=self.on_signal)
         try:
             self.history.begin(
-                Asked(self.stacks, self.max_entries, self.continuous is not None, self.others)
+                Asked(
+                    stacks=self.stacks,
+                    max_entries=self.max_entries,
+                    continuous=self.continuous is not None,
+                    pinned=self.pinned,
+                    others=self.others,
+                )
             )
             self.samples.start()
             if self.noting.why_not:
@@ -446,6 +455,7 @@ class Session:
         notes = self.noting.found(traces, sure)
         if carried is not None:
             put_before(traces, carried, notes)
+        events = self.guard.run("counting events of the host", pinned_events, found)
         found["memreplay"] = {
             **facts,
             "recorder": "record",
@@ -454,7 +464,7 @@ class Session:
             **kept,
             **({"source_lines": lines} if lines else {}),
             **({"holders": held} if held else {}),
-            **self.guard.run("describing memory", self.samples.notes, otherwise={}),
+            **self.guard.run("describing memory", self.samples.notes, events, otherwise={}),
             **notes,
         }
         return found
