@@ -71,7 +71,7 @@ SECTIONS = {
 TABLES = SECTIONS["Tables"][:-1]
 # What another module than memreplay itself has, and how its users write that.
 ELSEWHERE: dict[str, Any] = {
-    **{name: (columns, "") for name in TABLES},
+    **dict.fromkeys(TABLES, (columns, "")),
     "Recording": (integrations, "memreplay.integrations."),
 }
 # The public members of classes that other parts of the package also use, as named in library.md,
