@@ -10,6 +10,7 @@ from typing import Any
 import memreplay
 from ci.reference.source import Shape, shape_of
 from ci.reference.words import code, marked, table
+from memreplay import integrations
 from memreplay.snapshot import columns
 
 HEAD = """\
@@ -55,7 +56,7 @@ SECTIONS = {
         "to_json",
     ),
     "Say what is asked": ("Selection", "When", "Filters", "Rule"),
-    "Record, and estimate": ("record", "estimate", "estimating", "Estimate"),
+    "Record, and estimate": ("record", "Recording", "estimate", "estimating", "Estimate"),
     "Errors": (
         "MemreplayError",
         "UsageError",
@@ -68,6 +69,11 @@ SECTIONS = {
     ),
 }
 TABLES = SECTIONS["Tables"][:-1]
+# What another module than memreplay itself has, and how its users write that.
+ELSEWHERE: dict[str, Any] = {
+    **dict.fromkeys(TABLES, (columns, "")),
+    "Recording": (integrations, "memreplay.integrations."),
+}
 # The public members of classes that other parts of the package also use, as named in library.md,
 # record.md and estimate.md. For all other classes, members without an underscore are public.
 MEMBERS = {
@@ -139,7 +145,8 @@ MEMBERS = {
         "live_at",
         "reconciliation_bytes",
     ),
-    "record": ("path", "step", "dump"),
+    "record": ("path", "recording", "start", "stop", "step", "dump", "snapshot", "holders"),
+    "Recording": ("path", "active", "begin", "step", "dump", "end"),
     "estimating": ("step", "estimate"),
 }
 # Users get these objects from functions and methods, so the constructors aren't documented.
@@ -154,7 +161,7 @@ def page() -> str:
 
 def found(name: str) -> Any:
     """Return the object with this name."""
-    return getattr(columns if name in TABLES else memreplay, name)
+    return getattr(ELSEWHERE.get(name, (memreplay, ""))[0], name)
 
 
 def documented() -> Iterator[tuple[str, str]]:
@@ -188,7 +195,7 @@ def _told(name: str, shape: Shape) -> Iterator[str]:
     yield f"### {name}\n"
     if shape.bases:
         yield f"Is a {', '.join(f'[{base}](#{base.lower()})' for base in shape.bases)}.\n"
-    where = "" if name in TABLES else "memreplay."
+    where = ELSEWHERE.get(name, (None, "memreplay."))[1]
     if shape.signature and name not in NO_ARGUMENTS:
         yield f"```text\n{where}{shape.signature}\n```\n"
     yield from prose(shape.doc)

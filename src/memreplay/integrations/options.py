@@ -37,6 +37,10 @@ class Options(NamedTuple):
     """Save your own lines of code that appear in stacks."""
     holders: bool = False
     """Save who holds the memory."""
+    continuous: bool | Mapping[str, float] = False
+    """Record for days: write a file now and then and at each new peak, and keep the last ones."""
+    pinned: bool = False
+    """Also record pinned host memory, in PyTorch versions that can."""
     overwrite: bool = False
     """Replace existing files. Otherwise, a new file gets another name."""
 
@@ -104,6 +108,17 @@ def read_count(value: Any) -> int | None:
     return None if value in ("none", "all") else int(value)
 
 
+def read_continuous(value: Any) -> bool | Mapping[str, float]:
+    """Read `True`, a dict, or `"true"` or `"seconds=60,keep=20"`."""
+    if not isinstance(value, str) or "=" not in value:
+        return value if isinstance(value, Mapping) else read_flag(value)
+    found: dict[str, float] = {}
+    for part in value.split(","):
+        name, _, number = part.partition("=")
+        found[name] = int(number) if number.isdecimal() else float(number)
+    return found
+
+
 READ: dict[str, Callable[[Any], Any]] = {
     "path": os.fspath,
     "steps": read_steps,
@@ -114,5 +129,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "stacks": str,
     "source": read_flag,
     "holders": read_flag,
+    "continuous": read_continuous,
+    "pinned": read_flag,
     "overwrite": read_flag,
 }

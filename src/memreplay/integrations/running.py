@@ -54,7 +54,7 @@ class Recording:
     ----------
     **options
         `Options`: path, steps, every, ranks, max_entries, oom_only, stacks, source, holders,
-        overwrite. Raises UsageError for unknown ones.
+        continuous, pinned, overwrite. Raises UsageError for unknown ones.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -181,6 +181,8 @@ class Recording:
             source=self.options.source,
             holders=self.options.holders,
             every=self.options.every,
+            continuous=self.options.continuous,
+            pinned=self.options.pinned,
             on_signal=self.signals,
             overwrite=self.options.overwrite,
             at_end=not self.options.oom_only,

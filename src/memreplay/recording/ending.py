@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 2.0  # how long the main thread has to handle SIGTERM before another thread does it
 CREDENTIALS = 12  # size of Linux's struct ucred: process id, user, group
+CARRIED = "memreplay_ending"  # the attribute of os._exit's replacement that has the `Ending`
+
+_registered: list[int] = []  # empty until Python runs `ended` and `forked`, which stays so
 
 
 def at_the_end(do: Callable[[], None], *, signals: bool = True) -> None:
@@ -35,13 +38,34 @@ def no_longer(do: Callable[[], None]) -> None:
     shared().remove(do)
 
 
+def watch_again() -> None:
+    """Receive SIGTERM again if the program has taken that away: an event loop does when it ends."""
+    found = getattr(os._exit, CARRIED, None)
+    if found is not None:
+        found.watch_again()
+
+
 def shared() -> Any:
     """Return this process's `Ending`.
 
     A dry run and a recording in it load this file separately, so os._exit's replacement carries it.
     """
-    found = getattr(os._exit, "memreplay_ending", None)
+    found = getattr(os._exit, CARRIED, None)
     return Ending() if found is None else found
+
+
+def ended() -> None:
+    """Call all functions."""
+    found = getattr(os._exit, CARRIED, None)
+    if found is not None:
+        found.call()
+
+
+def forked() -> None:
+    """Forget everything in a forked child."""
+    found = getattr(os._exit, CARRIED, None)
+    if found is not None:
+        found.forked()
 
 
 class Ending:
@@ -52,13 +76,18 @@ class Ending:
         self.lock = threading.RLock()
         self.running, self.asked = 0, 0
         self.of = 0  # process id
+        self.signals = False  # whether to handle SIGTERM
         self.wakes: tuple[Any, Any] | None = None  # receives the numbers of signals
+        self.finalizer: Any = None
+        self.exit = os._exit
         self.replace_exit()
-        import atexit
+        if not _registered:
+            import atexit
 
-        atexit.register(self.call)
-        if hasattr(os, "register_at_fork"):  # not on Windows
-            os.register_at_fork(after_in_child=self.forked)
+            _registered.append(os.getpid())
+            atexit.register(ended)
+            if hasattr(os, "register_at_fork"):  # not on Windows
+                os.register_at_fork(after_in_child=forked)
 
     def add(self, do: Callable[[], None], signals: bool) -> None:
         if self.of != os.getpid():
@@ -66,19 +95,28 @@ class Ending:
 
             self.of = os.getpid()
             # multiprocessing's child processes exit without running atexit.
-            util.Finalize(None, self.call, exitpriority=100)
+            self.finalizer = util.Finalize(None, self.call, exitpriority=100)
         self.todo.append(do)
-        default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if signals and default and in_main_thread():
-            signal.signal(signal.SIGTERM, self.terminated)
-            self.watch()
+        if signals:
+            self.signals = True
+            self.watch_again()
 
     def remove(self, do: Callable[[], None]) -> None:
+        """Remove a function. After the last one, restore everything."""
         if do in self.todo:
             self.todo.remove(do)
-        if not self.todo and not self.running and self.handles() and in_main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self.todo or self.running:
+            return
+        self.signals = False
+        if in_main_thread():
+            if self.handles():
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self.stop_watching()
+        handled = self.wakes is not None or self.handles()  # only the main thread can undo that
+        if not handled and getattr(os._exit, CARRIED, None) is self:
+            os._exit = self.exit
+            if self.finalizer is not None:
+                self.finalizer.cancel()
 
     def call(self) -> None:
         """Run the functions, and delay SIGTERM until they return."""
@@ -97,18 +135,18 @@ class Ending:
 
     def replace_exit(self) -> None:
         """Replace os._exit(), which skips Python's cleanup."""
-        end = os._exit
+        end = self.exit
 
-        def ended(status: int) -> NoReturn:
+        def exited(status: int) -> NoReturn:
             try:
                 self.call()
             finally:
                 end(status)
 
-        ended.memreplay_ending = self  # type: ignore[attr-defined]
+        setattr(exited, CARRIED, self)
         # Programs may pickle it, which needs its place.
-        ended.__module__, ended.__name__, ended.__qualname__ = "os", end.__name__, end.__name__
-        os._exit = ended
+        exited.__module__, exited.__name__, exited.__qualname__ = "os", end.__name__, end.__name__
+        os._exit = exited
 
     # --- SIGTERM ----------------------------------------------------------------------------------
 
@@ -121,6 +159,15 @@ class Ending:
         self.asked = number
         if not self.running:
             self.call()
+
+    def watch_again(self) -> None:
+        """Handle SIGTERM, unless the program does."""
+        if not (self.signals and in_main_thread()):
+            return
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self.terminated)
+        if self.handles():
+            self.watch()
 
     def watch(self) -> None:
         """Handle SIGTERM in another thread if the main thread can't.
@@ -147,15 +194,22 @@ class Ending:
             signal.set_wakeup_fd(before)
 
     def stop_watching(self) -> None:
+        """Receive no more signals, and end the thread."""
         if self.wakes is None:
             return
-        before = signal.set_wakeup_fd(-1)
-        if before not in (-1, self.wakes[1].fileno()):
-            signal.set_wakeup_fd(before)
+        import socket
+
+        (receiver, sender), self.wakes = self.wakes, None
+        let_go(sender)
+        receiver.shutdown(socket.SHUT_RDWR)  # the thread then receives nothing, and closes it
+        sender.close()
 
     def wait(self, receiver: Any) -> None:
         while True:
             number, told, _, _ = receiver.recvmsg(1, 64)
+            if not number:
+                receiver.close()
+                return
             sender = told[0][2][:4] if told and len(told[0][2]) == CREDENTIALS else b""
             ours = int.from_bytes(sender, sys.byteorder) == os.getpid()
             if not ours or number[:1] != bytes([signal.SIGTERM]):
@@ -178,11 +232,20 @@ class Ending:
         self.todo = []
         self.lock = threading.RLock()
         self.running = self.asked = 0
+        self.signals = False
         with contextlib.suppress(ValueError):  # not the main thread
-            self.stop_watching()
+            if self.wakes is not None:
+                let_go(self.wakes[1])
             if self.handles():
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self.wakes = None
+        self.wakes = None  # closes the child's sockets; the parent's thread isn't in this process
+
+
+def let_go(sender: Any) -> None:
+    """Don't write signals' numbers to this socket any more."""
+    before = signal.set_wakeup_fd(-1)
+    if before not in (-1, sender.fileno()):
+        signal.set_wakeup_fd(before)
 
 
 def in_main_thread() -> bool:

@@ -30,7 +30,7 @@ from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
 from memreplay.recording.steps import Steps
 from memreplay.recording.torch_here import find_torch
-from memreplay.recording.writing import checked, noted, write
+from memreplay.recording.writing import Replacing, checked, noted, write
 from memreplay.snapshot.brief import html_table, value_text
 from memreplay.snapshot.snapshot import Snapshot
 from memreplay.snapshot.snapshot import open as open_snapshot
@@ -75,7 +75,7 @@ class Estimate:
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
             raise UsageError(f"{name} already exists; pass overwrite=True to replace it")
-        write(name, self.snapshot, overwrite=overwrite)
+        write(name, self.snapshot, replacing=Replacing(overwrite))
 
 
 def estimate(

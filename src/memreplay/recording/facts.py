@@ -15,7 +15,7 @@ from collections import Counter
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 # The counters in torch.cuda.memory_stats() for each action.
@@ -24,6 +24,10 @@ COUNTERS = {
     "free_requested": "allocation.all.freed",
     "free_completed": "active.all.freed",
 }
+
+# The argument of _record_memory_history for other threads' annotations. Without it, only the thread
+# that begins can also end, and PyTorch complains about others.
+ALL_THREADS = "global_record_annotations"
 
 # The environment variables of launchers for a process's rank and the number of processes.
 RANKS = (
@@ -122,6 +126,20 @@ def statistics_of(devices: Any) -> list[dict[str, Any]]:
         return [dict(devices.memory_stats(i)) for i in range(devices.device_count())]
     except Exception:  # the program has its own allocator, or this torch is unknown, so don't count
         return []
+
+
+def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
+    """Return the parameter names of PyTorch's function; empty if it has no signature."""
+    import inspect
+
+    for function in (record, getattr(memory, "_record_memory_history_impl", None)):
+        if function is None:
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        named = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "args"}
+        if "stacks" in named:
+            return named
+    return set()
 
 
 def history_context(version: str) -> str:

@@ -1,9 +1,14 @@
-"""Measure this process's host memory, and the part that PyTorch's pinned-memory allocator holds."""
+"""Measure this process's host memory, and the part that PyTorch's pinned-memory allocator holds.
+
+Needs only the standard library: a dry run loads this file by path in any Python.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 STATUS = "/proc/self/status"
@@ -12,6 +17,17 @@ _KIB = 1024
 # versions of PyTorch have other names.
 NAMES = ("active_bytes", "allocated_bytes")
 OLDER_NAMES = ("allocated_bytes", "reserved_bytes")
+
+
+# The columns of samples in a snapshot (docs/format.md).
+COLUMNS = (
+    "times_us",
+    "resident_bytes",
+    "shared_bytes",
+    "pinned_active_bytes",
+    "pinned_bytes",
+)
+Row = tuple[int | None, ...]
 
 
 class HostMemory(NamedTuple):
@@ -65,3 +81,36 @@ def pinned(devices: Any) -> tuple[int | None, int | None, int | None]:
     found: dict[str, int] = dict(statistics())
     used, held = NAMES if f"{NAMES[0]}.current" in found else OLDER_NAMES
     return found.get(f"{used}.current"), found.get(f"{held}.current"), found.get(f"{held}.peak")
+
+
+def time_us() -> int:
+    return time.time_ns() // 1000
+
+
+def row_of(now: HostMemory) -> Row:
+    """Return a sample's row of `COLUMNS`."""
+    return time_us(), now.resident, now.shared, now.pinned_active, now.pinned
+
+
+def columns_of(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[int | None]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def described_host(rows: Sequence[Row], now: HostMemory, events: int | None) -> dict[str, Any]:
+    """Return samples in the form stored in a snapshot (docs/format.md).
+
+    `now`: the last one. `events`: how many events of pinned memory the snapshot has, if any.
+    """
+    return {
+        **columns_of(tuple(rows), COLUMNS),
+        "resident_peak_bytes": now.resident_peak,
+        "pinned_peak_bytes": now.pinned_peak,
+        **({"pinned_events": events} if events else {}),
+    }
+
+
+def pinned_events(snapshot: dict[str, Any]) -> int:
+    """Return how many events of pinned memory PyTorch recorded."""
+    found = snapshot.get("host_traces") or []
+    # One list, or one for each of several traces.
+    return sum(len(one) if isinstance(one, list) else 1 for one in found)

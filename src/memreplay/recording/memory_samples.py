@@ -16,17 +16,24 @@ from operator import itemgetter
 from typing import Any
 
 from memreplay.recording.guarding import Guard, described, from_a_signal
-from memreplay.recording.host_memory import HostMemory, host_memory
+from memreplay.recording.host_memory import (
+    HostMemory,
+    Row,
+    columns_of,
+    described_host,
+    host_memory,
+    row_of,
+    time_us,
+)
 from memreplay.recording.processes import CannotListError, Lister, Process, is_rocm, lister
 
 SECONDS = 1.0  # time between two samples
+LOOK = 0.1  # time between two looks whether PyTorch got memory from the driver or returned it
 SHARE = 50  # a sample may take a 50th of this time; slow ones are taken less often
 MOST = 2048  # maximum number of samples of all cards together, and of this process
 FEWEST = 32  # minimum number of samples per card before they are thinned
 TRIES = 5  # how often to sample again because the program allocated in between
 EXCHANGE, RELAXED = "ThreadExchangeStreamCaptureMode", 2  # cudaStreamCaptureModeRelaxed
-
-Row = tuple[int | None, ...]
 
 # Held while a sample is taken, so that a program doesn't fork in the middle of one. A driver that
 # hangs mustn't stop the program, so nothing waits for long.
@@ -77,12 +84,13 @@ class Thinned:
         rows.append(row)
 
     def columns(self, names: tuple[str, ...]) -> dict[str, list[int | None]]:
-        rows = list(self.rows)
-        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        return columns_of(tuple(self.rows), names)
 
 
 class Samples:
-    """The samples of one recording. `start` takes one each second, in a thread, until `stop`."""
+    """The samples of one recording. `start` takes one each second, and soon after PyTorch got
+    memory from the driver or returned it, in a thread, until `stop`.
+    """
 
     def __init__(self, torch: Any, kind: str, guard: Guard) -> None:
         self.torch, self.kind, self.guard = torch, kind, guard
@@ -102,7 +110,7 @@ class Samples:
         """Why the last attempt to list a card's processes failed."""
 
     def start(self) -> None:
-        """Take the first sample, and begin to take one each second."""
+        """Take the first sample, and begin to take more."""
         self.take()
         self.thread = threading.Thread(target=self.run, name="memreplay", daemon=True)
         self.thread.start()
@@ -114,11 +122,32 @@ class Samples:
         self.thread = None
 
     def run(self) -> None:
-        taken = 0.0
-        while not self.ended.wait(max(SECONDS, taken * SHARE)):
-            before = time.monotonic()
-            self.take()
-            taken = time.monotonic() - before
+        taken, before = 0.0, time.monotonic()
+        while not self.ended.wait(LOOK):
+            since, least = time.monotonic() - before, taken * SHARE
+            if since >= max(SECONDS, least) or (since >= least and self.changed()):
+                begun = time.monotonic()
+                self.take()
+                before = time.monotonic()
+                taken = before - begun
+
+    def changed(self) -> bool:
+        """Return whether PyTorch has more or less memory from the driver than at the last sample.
+        This asks only PyTorch, and takes little time.
+        """
+        with alone() as held:
+            found = held and self.guard.run("looking at reserved memory", self.differs)
+        return bool(found)
+
+    def differs(self) -> bool:
+        return any(
+            device not in self.cards or self.reserved(device) != self.cards[device].rows[-1][2]
+            for device in self.used()
+        )
+
+    def reserved(self, device: int) -> int:
+        """Return the bytes that PyTorch's allocator has from the driver."""
+        return int(self.devices.memory_reserved(device))
 
     def take(self) -> None:
         """Take a sample now."""
@@ -132,7 +161,7 @@ class Samples:
                 self.guard.run("sampling a card's memory", self.sample_card, device)
         now = host_memory(self.devices)
         self.peaks = now
-        self.host.add((time_us(), now.resident, now.shared, now.pinned_active, now.pinned))
+        self.host.add(row_of(now))
 
     def used(self) -> Iterator[int]:
         """Yield the devices that this process uses. To ask about another one would create a context
@@ -148,10 +177,10 @@ class Samples:
 
     def sample_card(self, device: int) -> None:
         devices = self.devices
-        reserved = devices.memory_reserved(device)
+        reserved = self.reserved(device)
         for _ in range(TRIES):
             free, total = devices.mem_get_info(device)
-            before, reserved = reserved, devices.memory_reserved(device)
+            before, reserved = reserved, self.reserved(device)
             if before == reserved:
                 break
         if device not in self.cards:
@@ -190,15 +219,13 @@ class Samples:
             self.why_not[device] = self.no_lister
         return []
 
-    def notes(self) -> dict[str, Any]:
-        """Return what goes under memreplay's key (docs/format.md)."""
+    def notes(self, pinned_events: int | None = None) -> dict[str, Any]:
+        """Return what goes under memreplay's key (docs/format.md).
+
+        `pinned_events`: how many events of pinned memory were recorded, if any.
+        """
         cards = [self.card_notes(device) for device in sorted(self.cards)]
-        columns = ("times_us", "resident_bytes", "shared_bytes", "pinned_active_bytes")
-        host = {
-            **self.host.columns((*columns, "pinned_bytes")),
-            "resident_peak_bytes": self.peaks.resident_peak,
-            "pinned_peak_bytes": self.peaks.pinned_peak,
-        }
+        host = described_host(self.host.rows, self.peaks, pinned_events)
         return {
             **({"card_memory": cards} if cards else {}),
             **({"host_memory": host} if self.host.rows else {}),
@@ -231,10 +258,6 @@ class Samples:
             ],
             "processes_missing": self.why_not.get(device, ""),
         }
-
-
-def time_us() -> int:
-    return time.time_ns() // 1000
 
 
 def exchange_of(torch: Any, kind: str) -> Any:

@@ -87,6 +87,12 @@ class Noting:
         self.modules.install()
         self.optimizers.install()
         self.distributed.look()
+        self.give(given)
+
+    def give(self, given: Given) -> None:
+        """Look at models and optimizers that the program named."""
+        if self.why_not:
+            return
         for model in given.models:
             self.guard.run("looking at a model", self.modules.root, model)
         if self.modules.roots:

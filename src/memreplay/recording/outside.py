@@ -27,12 +27,14 @@ class Outside:
         self.folder: str = options.pop("folder")
         self.options = options
         self.of = 0  # the process id when the recording started
+        self.tried = 0  # process id
         self.recorder: Any = None
 
     def begin(self) -> None:
         """Start recording if memreplay can be imported. The program runs either way."""
-        if self.recorder is not None:
+        if self.tried == os.getpid():
             return
+        self.tried = os.getpid()
         sys.path.append(PACKAGE)
         try:
             from memreplay.errors import MemreplayError
@@ -46,7 +48,8 @@ class Outside:
         finally:
             sys.path.remove(PACKAGE)
         try:
-            self.recorder = Session(Wanted(**self.options), tell).__enter__()
+            self.recorder = session = Session(Wanted(**self.options, shared=True), tell)
+            session.__enter__()
         except MemreplayError as error:
             say(str(error))
             return
@@ -67,9 +70,14 @@ def say(words: str) -> None:
     sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
 
 
+prepared: list[Outside] = []
+"""What waits for the first use of a device, or for a recording that the program starts itself."""
+
+
 def prepare(torch: Any, told: str) -> None:
     """Start recording when torch initializes a device."""
     outside = Outside(torch, told)
+    prepared.append(outside)
     for kind in ("cuda", "xpu"):
         devices = getattr(torch, kind, None)
         queue = getattr(devices, "_queued_calls", None)

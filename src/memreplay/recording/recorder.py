@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from memreplay.errors import UsageError
+from memreplay.recording.history import CannotRecordError
 from memreplay.recording.holders import SECONDS, TOP
 from memreplay.recording.logs import keep_quiet, log
-from memreplay.recording.session import CannotRecordError, Session, Wanted
+from memreplay.recording.session import Session, Wanted
 from memreplay.recording.torch_here import find_torch
 from memreplay.recording.unrecorded import used
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from logging import ERROR, INFO, WARNING
 from types import FrameType, MappingProxyType, TracebackType
@@ -18,20 +18,18 @@ from typing import Any, Literal, NamedTuple
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.urls import is_url
 from memreplay.recording.continuous import Continuous, Files, Rotation
-from memreplay.recording.ending import at_the_end, no_longer
+from memreplay.recording.ending import at_the_end, no_longer, watch_again
 from memreplay.recording.facts import (
-    SYMBOLIZE,
-    history_context,
     is_library,
     kept_events,
     library_folders,
-    name_frames_quickly,
     run_facts,
-    stacks_for,
     statistics_of,
 )
-from memreplay.recording.guarding import Guard, described, from_a_signal
+from memreplay.recording.guarding import Guard, from_a_signal
+from memreplay.recording.history import Asked, CannotRecordError, History, recordable
 from memreplay.recording.holders import Holders, nothing_collected, stored
+from memreplay.recording.host_memory import pinned_events
 from memreplay.recording.logs import Say, log
 from memreplay.recording.memory_samples import Samples
 from memreplay.recording.noting import Given, Noting
@@ -39,10 +37,10 @@ from memreplay.recording.ring import ENTRIES, Ring, put_before
 from memreplay.recording.running_out import Failures, Hooks
 from memreplay.recording.source_lines import source_lines
 from memreplay.recording.torch_here import find_torch
-from memreplay.recording.unrecorded import accelerator_of
 from memreplay.recording.writing import (
     DEFAULT,
     PACKED,
+    Replacing,
     beside,
     checked,
     command,
@@ -55,16 +53,10 @@ from memreplay.recording.writing import (
 )
 
 LOOKING = "finding who holds memory"
-DEVICES = ("cuda", "xpu")
-WITHOUT = "memreplay dryrun and memreplay.estimate() work without one"
 
 _active: list[Session] = []  # at most one
 # device types that have an observer, because PyTorch never removes OOM observers
 _observing: list[str] = []
-
-
-class CannotRecordError(UsageError):
-    """There is nothing to record: no device, no PyTorch, or a PyTorch that is too old."""
 
 
 class Wanted(NamedTuple):
@@ -79,12 +71,16 @@ class Wanted(NamedTuple):
     holders: bool = False
     every: int | None = None
     continuous: bool | Mapping[str, Any] = False
+    pinned: bool = False
+    """Also record pinned memory of the host, if this version can."""
     on_signal: bool = True
     overwrite: bool = False
     at_end: bool = True
     """Also write a snapshot when the recording ends."""
     history: Mapping[str, Any] = MappingProxyType({})
     """Other arguments of `_record_memory_history`."""
+    shared: bool = False
+    """The program may start recordings of its own, which then get this one's events."""
 
 
 class Way(NamedTuple):
@@ -132,14 +128,15 @@ class Session:
         if self.continuous is not None:
             self.max_entries = self.max_entries or ENTRIES
         self.rotation: Rotation | None = None  # if the recording is continuous and running
-        self.history, self.source = wanted.history, wanted.source
+        self.shared, self.pinned = wanted.shared, wanted.pinned
+        self.host: Session | None = None  # the recording in which this one takes part
+        self.guests: list[Session] = []  # those that take part in this one
+        self.told = False  # whether the program knows that
+        self.others, self.source = wanted.history, wanted.source
         self.holders, self.at_end = wanted.holders, wanted.at_end
         self.every, self.on_signal, self.overwrite = wanted.every, wanted.on_signal, overwrite
         self.say = say
         self.written: set[str] = set()  # files that this recording wrote
-        self.goes_on = False  # PyTorch is recording
-        self.set_symbolize = False  # whether we set the variable that chooses how frames are named
-        self.counted: list[dict[str, Any]] = []  # PyTorch's counters at the start
         self.old_handler: Any = None
         self.dumping = False  # whether a snapshot is being written because of a signal
         self.of = 0  # process id
@@ -160,21 +157,27 @@ class Session:
     @property
     def recording(self) -> bool:
         """Whether the recording is running."""
-        return self in _active
+        return self in _active or (self.host is not None and self.host.recording)
 
     # --- begin and end ----------------------------------------------------------------------------
 
     def __enter__(self) -> Session:
-        if _active:
-            raise UsageError(f"already recording, to {_active[0].path}")
         check_models(self.models, self.given_optimizers)
         torch, why = find_torch()
         if torch is None:
             raise CannotRecordError(f"memreplay.record needs PyTorch, and {why}")
+        kind, devices = recordable(torch)
+        begin_outside()
+        if _active and _active[0].of != os.getpid():
+            _active.clear()  # this process was forked from the one that was recorded
+        if _active:
+            return self.join(_active[0])
         self.torch, self.of, self.known_ranks = torch, os.getpid(), None
+        self.began_ns = time.time_ns()
         self.path = self.wanted
         self.failures = Failures(self.save_failure)
-        self.kind, self.devices = recordable(torch)
+        self.kind, self.devices = kind, devices
+        self.history = History(torch, self.devices, self.say)
         self.guard = Guard(torch, partial(self.say, WARNING))
         self.noting = Noting(
             torch,
@@ -189,7 +192,15 @@ class Session:
         _active.append(self)
         at_the_end(self.finish_unstopped, signals=self.on_signal)
         try:
-            self.begin_history()
+            self.history.begin(
+                Asked(
+                    stacks=self.stacks,
+                    max_entries=self.max_entries,
+                    continuous=self.continuous is not None,
+                    pinned=self.pinned,
+                    others=self.others,
+                )
+            )
             self.samples.start()
             if self.noting.why_not:
                 self.say(WARNING, f"categories aren't recorded: {self.noting.why_not}")
@@ -199,6 +210,25 @@ class Session:
         except BaseException:
             self.stop()
             raise
+        return self
+
+    def join(self, host: Session) -> Session:
+        """Take part in a recording that was started from outside the program."""
+        if not host.shared or self.recording:
+            raise UsageError(f"already recording, to {host.path}")
+        self.host, self.of, self.known_ranks = host, os.getpid(), None
+        self.began_ns = time.time_ns()
+        self.torch, self.guard, self.failures = host.torch, host.guard, host.failures
+        self.path = self.wanted
+        if not host.guests and not host.told:
+            host.told = True
+            self.say(
+                WARNING,
+                f"memreplay record is recording already, to {host.path}; the program's own"
+                f" recording, {self.path}, gets the same events",
+            )
+        host.guests.append(self)
+        host.noting.give(Given(self.models, self.given_optimizers))
         return self
 
     def __exit__(
@@ -220,7 +250,9 @@ class Session:
 
     def finish(self, error: BaseException | None = None) -> None:
         """Write the snapshot and set `path`. `error`: the exception that ended the program."""
-        if self.failures.has(error):
+        for guest in tuple(self.guests):
+            guest.finish_unstopped()
+        if self.failures.has(error) and self.host is None:
             # Another snapshot would contain less than the existing one.
             self.path = self.renamed(self.failures.saved.pop())
         elif self.rotation is not None:
@@ -236,8 +268,8 @@ class Session:
         if is_url(path) or os.path.dirname(file) != os.path.dirname(path):
             return file
         replaces = self.overwrite and os.path.lexists(path)
-        name = moved(file, path, overwrite=self.overwrite)
-        words = ", replacing an earlier run's" if replaces else ""
+        name = moved(file, path, replacing=self.replacing(path, self.overwrite))
+        words = ", replacing an earlier run's" if replaces and name == path else ""
         self.say(
             WARNING,
             f"out of memory: wrote a snapshot of that moment to {name}{words};"
@@ -256,60 +288,11 @@ class Session:
         except (MemreplayError, OSError, RuntimeError) as failed:
             self.say(ERROR, f"the snapshot is lost: {failed}")
 
-    def begin_history(self) -> None:
-        """Start PyTorch's recording with the arguments this version accepts."""
-        record = self.devices.memory._record_memory_history
-        entries = sys.maxsize if self.max_entries is None else self.max_entries
-        version = str(self.torch.__version__)
-        stacks = stacks_for(self.stacks, os.path.dirname(self.torch.__file__ or ""))
-        wanted = {
-            # Stacks of frees cost as much as those of allocations, and are rarely needed. Without
-            # them, frees have their allocations' stacks.
-            "context": history_context(version) if self.continuous is None else "alloc",
-            "clear_history": True,
-            **self.history,
-            "enabled": "all",
-            "stacks": stacks,
-            "max_entries": entries,
-        }
-        known = arguments(record, self.devices.memory)
-        if not known:
-            raise CannotRecordError("this torch is too old to record; upgrade to 2.1 or later")
-        unknown = [name for name in self.history if name not in known]
-        if unknown:
-            raise UsageError(
-                f"PyTorch {self.torch.__version__} doesn't know {', '.join(unknown)}; known"
-                f" options: {', '.join(sorted(known))}"
-            )
-        if self.stacks == "auto" and stacks == "all":
-            self.set_symbolize = name_frames_quickly()
-        asked = {name: value for name, value in wanted.items() if name in known}
-
-        def begin_again() -> None:
-            if "clear_history" not in known:  # older versions clear events at the end
-                record(enabled=None)
-            record(**asked)
-
-        self.begin_again = begin_again
-        try:
-            record(**asked)
-        except RuntimeError as error:  # e.g. with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync
-            raise CannotRecordError(f"PyTorch can't record: {described(error)}") from None
-        self.counted = statistics_of(self.devices)
-        self.goes_on = True
-        if (
-            history_context(version) != "all"
-            and not self.continuous
-            and "context" not in self.history
-        ):
-            self.say(
-                WARNING,
-                f"stacks of frees aren't recorded, because PyTorch {self.torch.__version__}"
-                " loses exceptions with them",
-            )
-
     def stop(self) -> None:
         """Stop recording and restore PyTorch."""
+        if self.host is not None:
+            self.host.guests.remove(self)
+            self.host = None
         if self not in _active:
             return
         _active.remove(self)
@@ -326,12 +309,7 @@ class Session:
         if rotation is not None and self.of == os.getpid():  # a forked child has no thread
             rotation.stop()
         self.noting.stop()
-        if self.goes_on:
-            self.goes_on = False
-            self.devices.memory._record_memory_history(enabled=None)
-        if self.set_symbolize:
-            self.set_symbolize = False
-            os.environ.pop(SYMBOLIZE, None)
+        self.history.end()
 
     def observe(self) -> None:
         """Write snapshots when memory runs out."""
@@ -356,7 +334,7 @@ class Session:
         """Start to write files now and then, if the recording is continuous."""
         if wanted is None:
             return
-        ring = Ring(self.devices, self.max_entries or ENTRIES, self.begin_again)
+        ring = Ring(self.devices, self.max_entries or ENTRIES, self.history.begin_again)
         ring.forget = self.noting.steps.forget
         self.noting.keep = 0  # a file's first step began before the file
         self.files = Files(lambda: self.wanted, wanted.keep, wanted.keep_size)
@@ -371,13 +349,16 @@ class Session:
         If this is never called, a step ends when the optimizer steps; with several optimizers, the
         one that steps most often decides.
         """
-        self.guard.run("noting a step", self.noting.steps.tell)
+        noting = (self.host or self).noting
+        self.guard.run("noting a step", noting.steps.tell)
 
     def stepped(self) -> None:
         self.ranks()  # the program may destroy the process group before the next file is written
+        watch_again()
         steps = self.noting.steps.count
-        if self.every is not None and steps % self.every == 0:
-            self.try_to_save(beside(self.wanted, f".step-{steps}"))
+        for one in (self, *self.guests):
+            if one.every is not None and steps % one.every == 0:
+                one.try_to_save(beside(one.wanted, f".step-{steps}"))
         if self.rotation is not None and self.of == os.getpid():
             self.rotation.stepped()
 
@@ -439,6 +420,8 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """Return a snapshot of the current state: PyTorch's `_snapshot()` plus the notes."""
+        if self.host is not None:
+            return self.host.snapshot()
         self.samples.take()
         if self.rotation is None or self.of != os.getpid():
             return self.snapshot_now(None)
@@ -463,15 +446,16 @@ class Session:
             kept = kept_events(
                 traces,
                 self.max_entries,
-                self.counted,
+                self.history.counted,
                 counted,
-                self.history.get("skip_actions") or (),
+                self.others.get("skip_actions") or (),
             )
         lines = self.guard.run("reading lines of source code", self.lines, found) or {}
         facts = self.guard.run("describing the run", self.facts, otherwise={"version": 1})
         notes = self.noting.found(traces, sure)
         if carried is not None:
             put_before(traces, carried, notes)
+        events = self.guard.run("counting events of the host", pinned_events, found)
         found["memreplay"] = {
             **facts,
             "recorder": "record",
@@ -480,13 +464,15 @@ class Session:
             **kept,
             **({"source_lines": lines} if lines else {}),
             **({"holders": held} if held else {}),
-            **self.guard.run("describing memory", self.samples.notes, otherwise={}),
+            **self.guard.run("describing memory", self.samples.notes, events, otherwise={}),
             **notes,
         }
         return found
 
     def who_holds(self, top: int, seconds: float) -> dict[str, Any]:
         """Return who keeps the memory alive that is in use now."""
+        if self.host is not None:
+            return self.host.who_holds(top, seconds)
 
         def look() -> dict[str, Any]:
             segments = self.devices.memory._snapshot()["segments"]
@@ -519,15 +505,24 @@ class Session:
         """
         return self.save(os.fspath(path), self.overwrite, ASKED)
 
+    def replacing(self, path: str, wanted: bool) -> Replacing:
+        """Return whether to replace a file, but not one that another process of this run wrote:
+        processes that don't know their ranks have the same names.
+        """
+        ours = path in self.written or path + PACKED in self.written
+        return Replacing(wanted, None if ours else self.began_ns)
+
     def save(self, path: str, overwrite: bool, way: Way) -> str:
         """Write a snapshot and log it. Return its path. Raises MemreplayError."""
+        replacing = self.replacing(path, overwrite)
         replaces = overwrite and exists(path) and path not in self.written
         to = write_anywhere if way.anywhere else write
         path = path if way.anywhere else checked(path)
-        found = to(path, self.snapshot(), overwrite=overwrite, packs=way.packs)
+        found = to(path, self.snapshot(), replacing=replacing, packs=way.packs)
         self.written |= {path, found.name}
+        note_in_dry_run(self.torch, found.name)
         words = f"wrote {found.name} ({found.size / 1e6:,.1f} MB)"
-        if replaces:
+        if replaces and found.name == path:
             words += "; it replaces an earlier run's"
         if found.why:
             words = f"{path}: {found.why}; {words} instead"
@@ -535,6 +530,20 @@ class Session:
             words = f"out of memory: {words}; run: {command(found.name)}"
         self.say(WARNING if way.failure or found.why else INFO, words)
         return found.name
+
+
+def begin_outside() -> None:
+    """Begin the recording of `memreplay record` (outside.py), which waits for a device."""
+    for outside in getattr(sys.modules.get("memreplay_outside"), "prepared", ()):
+        outside.begin()
+
+
+def note_in_dry_run(torch: Any, path: str) -> None:
+    """Let a dry run name a file that its program wrote."""
+    dump = getattr(torch.cuda.memory, "_dump_snapshot", None)
+    files = getattr(dump, "memreplay_files", None)  # memreplay_recording.py
+    if files is not None:
+        files.append(path if is_url(path) else os.path.abspath(path))
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:
@@ -553,22 +562,6 @@ def out_of_memory(*_: object) -> None:
         recorder.guard.run("noting a failed request", recorder.failed)
 
 
-def recordable(torch: Any) -> tuple[str, Any]:
-    """Return the machine's device type and its torch module. Raises CannotRecordError."""
-    other = accelerator_of(torch)  # such as mps, or one of another package
-    for kind in (*DEVICES, *([other] if other not in DEVICES else [])):
-        module = getattr(torch, kind, None) if kind else None
-        if module is not None and module.is_available():
-            memory = getattr(module, "memory", None)
-            if not hasattr(memory, "_record_memory_history"):
-                raise CannotRecordError(
-                    f"PyTorch {torch.__version__} can't record {kind} memory; memreplay dryrun and"
-                    " memreplay.estimate() show what a CUDA device would need"
-                )
-            return kind, module
-    raise CannotRecordError(f"no CUDA or XPU device found; {WITHOUT}")
-
-
 def check_models(models: list[Any], optimizers: list[Any]) -> None:
     """Raise UsageError for arguments that aren't models or optimizers."""
     for name, given, words in (
@@ -578,18 +571,6 @@ def check_models(models: list[Any], optimizers: list[Any]) -> None:
         for one in given:
             if not hasattr(one, words[0]):
                 raise UsageError(f"{name}: must be {words[1]}, not of type {type(one).__name__}")
-
-
-def arguments(record: Callable[..., Any], memory: Any) -> set[str]:
-    """Return the parameter names of PyTorch's function; empty if it has no signature."""
-    for function in (record, getattr(memory, "_record_memory_history_impl", None)):
-        if function is None:
-            continue
-        parameters = inspect.signature(function).parameters.values()
-        named = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "args"}
-        if "stacks" in named:
-            return named
-    return set()
 
 
 def as_list(given: Any) -> list[Any]:

@@ -160,13 +160,36 @@ class Written(NamedTuple):
     why: str = ""
 
 
-def write(path: str, snapshot: dict[str, Any], *, overwrite: bool, packs: bool = False) -> Written:
+class Replacing(NamedTuple):
+    """Which existing file a new one replaces; otherwise, the new one gets another name."""
+
+    wanted: bool
+    """Replace an existing file."""
+    since_ns: int | None = None
+    """Not if it was written after this time: then it's another process's of the same run."""
+
+    def applies(self, path: str) -> bool:
+        """Return whether a local file may be replaced now."""
+        if not self.wanted or self.since_ns is None:
+            return self.wanted
+        try:
+            return os.stat(path).st_mtime_ns < self.since_ns
+        except OSError:
+            return False  # nothing is there, and if another process is faster, its file stays
+
+
+NEVER = Replacing(False)
+
+
+def write(
+    path: str, snapshot: dict[str, Any], *, replacing: Replacing, packs: bool = False
+) -> Written:
     """Write a snapshot atomically. Raises MemreplayError.
 
     With `packs`, a large snapshot is compressed and its name gets `.gz`.
     """
     try:
-        found = _written(path, snapshot, overwrite, packs)
+        found = _written(path, snapshot, replacing, packs)
     except OSError as error:
         raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
     if found.why:
@@ -177,7 +200,7 @@ def write(path: str, snapshot: dict[str, Any], *, overwrite: bool, packs: bool =
 
 
 def write_anywhere(
-    path: str, snapshot: dict[str, Any], *, overwrite: bool, packs: bool = False
+    path: str, snapshot: dict[str, Any], *, replacing: Replacing, packs: bool = False
 ) -> Written:
     """Write a snapshot to this path or, if that fails, to a compressed file: next to it if the disk
     is full, then in the system's folder for temporary files. Raises MemreplayError.
@@ -192,7 +215,7 @@ def write_anywhere(
         ):
             continue
         try:
-            found = _written(other, snapshot, overwrite and other is path, packs)
+            found = _written(other, snapshot, replacing if other is path else NEVER, packs)
         except OSError as error:
             why = why or error
         else:
@@ -222,14 +245,14 @@ def is_temporary(path: str) -> bool:
     return os.path.dirname(path) == temporary()
 
 
-def _written(path: str, snapshot: dict[str, Any], overwrite: bool, packs: bool) -> Written:
+def _written(path: str, snapshot: dict[str, Any], replacing: Replacing, packs: bool) -> Written:
     """Write a snapshot to a file or a URL. Raises OSError."""
     if not is_url(path):
-        return _written_here(path, snapshot, overwrite, packs)
-    found = _written_here(os.path.join(temporary(), file_name(path)), snapshot, False, packs)
+        return _written_here(path, snapshot, replacing, packs)
+    found = _written_here(os.path.join(temporary(), file_name(path)), snapshot, NEVER, packs)
     try:
         to = path + (PACKED if found.name.endswith(PACKED) and not path.endswith(PACKED) else "")
-        to = to if overwrite else free_name(to)
+        to = to if replacing.wanted else free_name(to)
         with as_os_errors():
             system, there = system_of(to)
             system.put_file(found.name, there)
@@ -239,7 +262,9 @@ def _written(path: str, snapshot: dict[str, Any], overwrite: bool, packs: bool) 
     return found._replace(name=without_secrets(to))
 
 
-def _written_here(path: str, snapshot: dict[str, Any], overwrite: bool, packs: bool) -> Written:
+def _written_here(
+    path: str, snapshot: dict[str, Any], replacing: Replacing, packs: bool
+) -> Written:
     whole = Whole(path, many=True)  # possibly called by all of a run's ranks
     packing = by_name(path)[1]
     try:
@@ -250,8 +275,9 @@ def _written_here(path: str, snapshot: dict[str, Any], overwrite: bool, packs: b
         if isinstance(to, Growing) and to.packs:
             path += PACKED
             whole.path = os.path.realpath(path)
-        name = whole.finish(None if overwrite else partial(free_name, path))
-        name = path if overwrite else name
+        replaces = replacing.applies(path)
+        name = whole.finish(None if replaces else partial(free_name, path))
+        name = path if replaces else name
         return Written(name, os.path.getsize(name))
     finally:
         whole.undo()
@@ -296,6 +322,6 @@ class Growing(contextlib.AbstractContextManager["Growing"]):
             self.empty(self.out)
 
 
-def moved(part: str, path: str, *, overwrite: bool) -> str:
+def moved(part: str, path: str, *, replacing: Replacing) -> str:
     """Rename a finished partial file to its name or a free one, and return that name."""
-    return give_name(part, path, None if overwrite else partial(free_name, path))
+    return give_name(part, path, None if replacing.applies(path) else partial(free_name, path))

@@ -131,6 +131,8 @@ def host_line(use: HostUse | None) -> str:
         held = use.pinned_bytes or 0
         parts.append(f"{size(held)} pinned{_at_most(use.pinned_peak_bytes, held)}")
         parts[-1] += f", of which {size(use.pinned_active_bytes or 0)} in use"
+    if use.pinned_events:
+        parts.append(f"{count(use.pinned_events)} events of pinned memory (export --host)")
     return ", ".join(parts)
 
 

@@ -87,6 +87,8 @@ class HostUse(Record, frozen=True, kw_only=True):
     """Pinned memory that PyTorch's allocator held, in use or cached."""
     pinned_peak_bytes: int | None
     """The most that it held."""
+    pinned_events: int = 0
+    """How many events of pinned memory the file has. `memreplay export --host` extracts them."""
 
 
 class CardSamples(Struct, frozen=True):
@@ -179,6 +181,7 @@ class HostSamples(Struct, frozen=True):
     pinned_bytes: MaybeColumn
     resident_peak_bytes: Bytes | None
     pinned_peak_bytes: Bytes | None
+    pinned_events: Annotated[int, Meta(ge=0, lt=2**62)] = 0
 
     @property
     def valid(self) -> bool:
@@ -198,6 +201,7 @@ class HostSamples(Struct, frozen=True):
             pinned_active_bytes=self.pinned_active_bytes[-1],
             pinned_bytes=self.pinned_bytes[-1],
             pinned_peak_bytes=self.pinned_peak_bytes,
+            pinned_events=self.pinned_events,
         )
 
 

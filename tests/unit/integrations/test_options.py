@@ -32,6 +32,9 @@ from memreplay.recording.session import Wanted
         ({"source": True}, "source", True),
         ({"path": Path("a.pickle")}, "path", "a.pickle"),
         ({}, "max_entries", 500_000),
+        ({"continuous": "true"}, "continuous", True),
+        ({"continuous": {"keep": 3}}, "continuous", {"keep": 3}),
+        ({"continuous": "seconds=0.5,keep=3"}, "continuous", {"seconds": 0.5, "keep": 3}),
     ],
 )
 def test_values_may_be_text(

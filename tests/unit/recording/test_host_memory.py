@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memreplay.recording import host_memory as module
-from memreplay.recording.host_memory import host_memory, of_process, pinned
+from memreplay.recording.host_memory import host_memory, of_process, pinned, pinned_events
 
 STATUS = """Name:\tpython
 VmPeak:\t  9000 kB
@@ -83,3 +83,11 @@ def test_pinned_memory_in_earlier_versions() -> None:
     assert pinned(devices(found)) == (3, 5, 6)
     assert pinned(SimpleNamespace()) == (None, None, None)
     assert pinned(devices({})) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "traces, count",
+    [(None, 0), ([], 0), ([{}, {}], 2), ([[{}, {}], [{}]], 3)],
+)
+def test_events_of_pinned_memory_are_counted(traces: Any, count: int) -> None:
+    assert pinned_events({"host_traces": traces}) == count

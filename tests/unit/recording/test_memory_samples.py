@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -279,6 +280,7 @@ def test_torch_without_device_memory_still_has_host_memory(samples: Samples) -> 
 def test_thread_samples_until_it_is_stopped(
     samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module, "LOOK", 0.001)
     monkeypatch.setattr(module, "SECONDS", 0.01)
     monkeypatch.setattr(module, "SHARE", 0)
     samples.start()
@@ -295,26 +297,47 @@ def test_thread_samples_until_it_is_stopped(
     assert not samples.guard.failures()
 
 
+@pytest.mark.parametrize("changing", [False, True])
 def test_slow_samples_are_taken_less_often(
+    samples: Samples, torch: Any, monkeypatch: pytest.MonkeyPatch, changing: bool
+) -> None:
+    taken: list[float] = []
+    number = itertools.count()
+
+    def slow() -> None:
+        taken.append(time.monotonic())
+        time.sleep(0.02)
+
+    monkeypatch.setattr(module, "LOOK", 0.001)
+    monkeypatch.setattr(module, "SECONDS", 0.01)
+    monkeypatch.setattr(module, "SHARE", 5)
+    monkeypatch.setattr(samples, "take", slow)
+    if changing:
+        torch.cuda.memory_reserved = lambda _: next(number)
+    threading.Timer(0.5, samples.ended.set).start()
+    samples.run()
+    assert len(taken) >= 2
+    assert all(after - before >= 0.02 * 6 for before, after in itertools.pairwise(taken))
+
+
+def test_sample_follows_when_reserved_memory_changes(
     samples: Samples, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[float] = []
-
-    def slow(_: int) -> tuple[int, int]:
-        time.sleep(0.03)
-        return 0, 1
-
-    class Ended(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout or 0)
-            return len(waits) > 2
-
-    monkeypatch.setattr(module, "SECONDS", 0.01)
-    torch.cuda.mem_get_info = slow
-    samples.ended = Ended()
-    samples.run()
-    assert waits[0] == 0.01
-    assert all(one >= 0.03 * module.SHARE for one in waits[1:])
+    reserved = 0
+    torch.cuda.memory_reserved = lambda _: reserved
+    monkeypatch.setattr(module, "LOOK", 0.005)
+    monkeypatch.setattr(module, "SECONDS", 1000.0)
+    monkeypatch.setattr(module, "SHARE", 0)
+    samples.start()
+    rows = samples.cards[0].rows
+    for count in range(1, 4):
+        reserved = count << 20
+        limit = time.monotonic() + 10
+        while len(rows) <= count and time.monotonic() < limit:
+            time.sleep(0.001)
+        time.sleep(0.03)  # nothing changes now
+        assert [row[2] for row in rows] == [one << 20 for one in range(count + 1)]
+    samples.stop()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork on Windows")

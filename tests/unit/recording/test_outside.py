@@ -51,13 +51,16 @@ class Outside:
         (folder / "tmp").mkdir()
         (folder / "torch.py").write_text(TORCH)
 
-    def run(self, code: str, **more: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, code: str, *, recorded: bool = True, **more: object
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program. `recorded`: as `memreplay record` does."""
         told = {"folder": str(self.notes), "path": str(self.folder / "snap.pickle"), **more}
         return subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ
+            | ({"MEMREPLAY_RECORD": json.dumps(told)} if recorded else {})
             | {
-                "MEMREPLAY_RECORD": json.dumps(told),
                 "TMPDIR": str(self.folder / "tmp"),
                 "PYTHONPATH": os.pathsep.join([str(INSIDE), str(self.folder)]),
             },
@@ -246,7 +249,8 @@ def test_own_recording_is_written_however_the_program_ends(
     done = outside.run(
         "import memreplay, os, signal, torch\n"
         "recorder = memreplay.record('own.pickle').start()\n"
-        f"torch.take()\n{end}"
+        f"torch.take()\n{end}",
+        recorded=False,
     )
     assert done.returncode == code, done.stderr
     assert done.stderr.count("wrote own.pickle") == 1
@@ -260,6 +264,108 @@ def test_sigterm_has_its_default_action_again_after_the_recording(outside: Outsi
         "    with memreplay.record('own.pickle', overwrite=True):\n"
         "        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL\n"
         "    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL\n"
-        "    assert signal.set_wakeup_fd(-1) == -1"
+        "    assert signal.set_wakeup_fd(-1) == -1",
+        recorded=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+UNDONE = """
+import atexit, gc, memreplay, os, signal, socket, threading, time, torch
+end, threads = os._exit, threading.active_count()
+for number in range(3):
+    recorder = memreplay.record("own.pickle", overwrite=True).start()
+    assert os._exit is not end
+    torch.take()
+    recorder.stop()
+    assert os._exit is end
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    limit = time.monotonic() + 10
+    while threading.active_count() > threads and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert threading.active_count() == threads
+    assert not [one for one in gc.get_objects() if type(one) is socket.socket and one.fileno() >= 0]
+    assert atexit._ncallbacks() == before if number else True
+    before = atexit._ncallbacks()
+"""
+
+
+def test_everything_is_undone_when_the_recording_stops(outside: Outside) -> None:
+    done = outside.run(UNDONE, recorded=False)
+    assert done.returncode == 0, done.stderr
+
+
+LOOPED = """
+import asyncio, memreplay, os, signal, torch
+recorder = memreplay.record("own.pickle").start()
+async def main():
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        loop.add_signal_handler(number, print)
+asyncio.run(main())
+assert signal.set_wakeup_fd(-1) == -1
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+recorder.step()
+torch.take()
+"""
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGTERM)", BLOCKED + WAIT])
+def test_sigterm_is_handled_after_an_event_loop(outside: Outside, end: str) -> None:
+    done = outside.run(f"{LOOPED}{end}", recorded=False)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert outside.events == {"own.pickle": 1}
+
+
+TWICE = """
+import memreplay, os, torch
+torch.init() if INIT else None
+with memreplay.record("own.pickle", every=1) as recorder:
+    torch.take()
+    recorder.step()
+    torch.init()
+    recorder.dump("now.pickle")
+    assert recorder.recording and recorder.path == "own.pickle"
+    assert len(recorder.snapshot()["device_traces"][0]) == 1
+assert not recorder.recording
+torch.take()
+with memreplay.record("again.pickle", quiet=True):
+    torch.take()
+left = memreplay.record("left.pickle").start()
+torch.take()
+"""
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_program_that_records_itself_shares_the_recording(outside: Outside, begun: bool) -> None:
+    done = outside.run(TWICE.replace("INIT", str(begun)))
+    assert done.returncode == 0, done.stderr
+    assert outside.events == {
+        "own.pickle": 1,
+        "own.step-1.pickle": 1,
+        "now.pickle": 1,
+        "again.pickle": 3,
+        "left.pickle": 4,
+        "snap.pickle": 4,
+    }
+    assert done.stderr.count("memreplay record is recording already") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_program_may_use_the_same_name(outside: Outside) -> None:
+    done = outside.run(
+        "import memreplay, torch\n"
+        "with memreplay.record('snap.pickle', overwrite=True):\n"
+        "    torch.take()\n"
+        "torch.take()",
+        overwrite=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert outside.events == {"snap.pickle": 1, "snap-1.pickle": 2}
+
+
+def test_nothing_is_recorded_twice_without_a_device(outside: Outside) -> None:
+    code = "import torch; torch.cuda = torch.devices(False); import memreplay\n"
+    done = outside.run(f"{code}with memreplay.record('own.pickle'): pass")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing is recorded") == 1

@@ -14,6 +14,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.errors import UsageError
+from memreplay.recording import history
 from memreplay.recording import session as module
 from memreplay.recording.recorder import Recorder
 from tests.unit.recording.stand_in import OutOfMemoryError, Torch
@@ -121,7 +122,7 @@ def test_decorated_coroutine_is_recorded(torch: Torch, tmp_path: Path) -> None:
     "there, words",
     [
         (None, "memreplay.record needs PyTorch, and torch is not installed"),
-        (Torch(()), f"no CUDA or XPU device found; {module.WITHOUT}"),
+        (Torch(()), f"no CUDA or XPU device found; {history.WITHOUT}"),
     ],
 )
 def test_missing_device_gives_a_warning(

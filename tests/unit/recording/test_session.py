@@ -490,3 +490,32 @@ def test_observer_that_cannot_be_attached_does_not_end_the_program(
         torch.memory.take()
     assert events(tmp_path / "snap.pickle") == 1
     assert "watching for failed requests failed (RuntimeError: not supported)" in caplog.text
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_pinned_memory_is_recorded_if_torch_can(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    knows: bool,
+) -> None:
+    if knows:
+        record = torch.memory._record_memory_history
+        asked = []
+
+        def record_more(
+            enabled: str | None = "all",
+            stacks: str = "all",
+            record_pinned_host_memory: bool = False,
+            global_record_annotations: bool = False,
+        ) -> None:
+            asked.append((enabled, record_pinned_host_memory, global_record_annotations))
+            record(enabled, stacks=stacks)
+
+        monkeypatch.setattr(torch.memory, "_record_memory_history", record_more)
+    with module.Session(module.Wanted(tmp_path / "snap.pickle", pinned=True)):
+        pass
+    assert ("can't record pinned memory of the host" in caplog.text) is not knows
+    if knows:
+        assert asked == [("all", True, True), (None, False, False)]

@@ -14,7 +14,7 @@ import pytest
 import memreplay as mr
 from memreplay.errors import UsageError
 from memreplay.recording import unrecorded
-from memreplay.recording.session import recordable
+from memreplay.recording.history import recordable
 from memreplay.recording.unrecorded import accelerator_of, accelerator_peak, host_peak, used
 from tests.unit.recording.stand_in import Torch
 

@@ -28,6 +28,8 @@ from memreplay.io.whole import Whole
 from memreplay.recording.facts import RANKS
 from memreplay.recording.writing import (
     LARGE_BYTES,
+    NEVER,
+    Replacing,
     beside,
     boundaries,
     checked,
@@ -40,6 +42,8 @@ from memreplay.recording.writing import (
 )
 from tests import build
 from tests.build import SnapshotBuilder
+
+ALWAYS = Replacing(True)
 
 
 def test_free_name_has_the_next_number(tmp_path: Path) -> None:
@@ -94,19 +98,19 @@ def test_json_names_and_missing_folders_are_refused(tmp_path: Path) -> None:
 
 def test_file_is_complete_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "snap.pickle.gz"
-    name, size, _ = write(str(path), {"a": 1}, overwrite=False)
+    name, size, _ = write(str(path), {"a": 1}, replacing=NEVER)
     assert (name, size) == (str(path), path.stat().st_size)
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
     # An existing file is left alone unless asked to replace it.
-    name = write(str(path), {"a": 2}, overwrite=False).name
+    name = write(str(path), {"a": 2}, replacing=NEVER).name
     assert name == str(tmp_path / "snap-1.pickle.gz")
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
-    assert write(str(path), {"a": 3}, overwrite=True)[0] == str(path)
+    assert write(str(path), {"a": 3}, replacing=ALWAYS)[0] == str(path)
     assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 3}
     with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
-        write(str(path), {"a": lambda: None}, overwrite=True)
+        write(str(path), {"a": lambda: None}, replacing=ALWAYS)
     with pytest.raises(MemreplayError, match="the snapshot is lost"):
-        write(str(tmp_path / "gone" / "x.pickle"), {}, overwrite=True)
+        write(str(tmp_path / "gone" / "x.pickle"), {}, replacing=ALWAYS)
     assert sorted(os.listdir(tmp_path)) == ["snap-1.pickle.gz", "snap.pickle.gz"]
 
 
@@ -118,7 +122,7 @@ def test_file_always_uses_protocol_4(tmp_path: Path, monkeypatch: pytest.MonkeyP
         dump(value, out, protocol)
 
     monkeypatch.setattr(pickle, "dump", newest)
-    path = write(str(tmp_path / "snap.pkl"), {}, overwrite=True).name
+    path = write(str(tmp_path / "snap.pkl"), {}, replacing=ALWAYS).name
     assert Path(path).read_bytes()[:2] == b"\x80\x04"
 
 
@@ -128,7 +132,7 @@ def test_leftovers_of_a_killed_program_are_removed_by_the_next(tmp_path: Path) -
         "def dump(value, out, protocol):\n"
         "    out.write(b'half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
         "writing.pickle.dump = dump\n"
-        "writing.write(sys.argv[1], {}, overwrite=True)"
+        "writing.write(sys.argv[1], {}, replacing=writing.Replacing(True))"
     )
     path = tmp_path / "snap.pickle"
     path.write_bytes(b"old")
@@ -136,7 +140,7 @@ def test_leftovers_of_a_killed_program_are_removed_by_the_next(tmp_path: Path) -
     assert done.returncode == -signal.SIGKILL
     assert len(os.listdir(tmp_path)) == 2
     assert path.read_bytes() == b"old"
-    write(str(path), {"a": 1}, overwrite=True)
+    write(str(path), {"a": 1}, replacing=ALWAYS)
     assert os.listdir(tmp_path) == ["snap.pickle"]
 
 
@@ -149,7 +153,7 @@ def test_existing_file_is_kept_on_a_disk_without_links(
     monkeypatch.setattr("memreplay.io.whole.os.link", none)
     (tmp_path / "snap.pickle").write_bytes(b"old")
     (tmp_path / "part").write_bytes(b"new")
-    name = moved(str(tmp_path / "part"), str(tmp_path / "snap.pickle"), overwrite=False)
+    name = moved(str(tmp_path / "part"), str(tmp_path / "snap.pickle"), replacing=NEVER)
     assert name == str(tmp_path / "snap-1.pickle")
     assert Path(name).read_bytes() == b"new"
     assert (tmp_path / "snap.pickle").read_bytes() == b"old"
@@ -228,15 +232,15 @@ def test_notes_round_trip() -> None:
 @pytest.mark.parametrize("size, name", [(100, "snap.pickle"), (LARGE_BYTES, "snap.pickle.gz")])
 def test_large_snapshot_is_compressed(tmp_path: Path, size: int, name: str) -> None:
     value = {"a": b"x" * size, "b": [1, 2]}
-    found = write(str(tmp_path / "snap.pickle"), value, overwrite=True, packs=True)
+    found = write(str(tmp_path / "snap.pickle"), value, replacing=ALWAYS, packs=True)
     assert found == (str(tmp_path / name), (tmp_path / name).stat().st_size, "")
     data = (tmp_path / name).read_bytes()
     assert pickle.loads(gzip.decompress(data) if name.endswith(".gz") else data) == value
     # Without an existing file being replaced, the next one gets another name.
-    other = write(str(tmp_path / "snap.pickle"), value, overwrite=False, packs=True)
+    other = write(str(tmp_path / "snap.pickle"), value, replacing=NEVER, packs=True)
     assert other.name == str(tmp_path / name.replace("snap", "snap-1"))
     # A name that the user chose doesn't change.
-    named = write(str(tmp_path / "own.pickle"), value, overwrite=True)
+    named = write(str(tmp_path / "own.pickle"), value, replacing=ALWAYS)
     assert named.name == str(tmp_path / "own.pickle")
 
 
@@ -283,11 +287,11 @@ def test_snapshot_is_written_elsewhere_if_it_must_be(
     limited = Limited(errors).patched()
     monkeypatch.setattr(Whole, "begin", limited)
     path = str(tmp_path / "own" / "snap.pickle")
-    found = write_anywhere(path, {"a": 1}, overwrite=True)
+    found = write_anywhere(path, {"a": 1}, replacing=ALWAYS)
     assert found == (str(tmp_path / name), (tmp_path / name).stat().st_size, why)
     assert pickle.loads(gzip.decompress((tmp_path / name).read_bytes())) == {"a": 1}
     # Files in the folder for temporary files are never replaced: it belongs to everyone.
-    again = write_anywhere(path, {"a": 2}, overwrite=True).name
+    again = write_anywhere(path, {"a": 2}, replacing=ALWAYS).name
     assert again == str(tmp_path / name.replace("snap", "snap-1"))
 
 
@@ -297,16 +301,16 @@ def test_snapshot_is_lost_if_nothing_can_be_written(
     limited = Limited({"": errno.ENOSPC}).patched()
     monkeypatch.setattr(Whole, "begin", limited)
     with pytest.raises(MemreplayError, match="No space left on device; the snapshot is lost"):
-        write_anywhere(str(tmp_path / "snap.pickle"), {}, overwrite=True)
+        write_anywhere(str(tmp_path / "snap.pickle"), {}, replacing=ALWAYS)
 
 
 def test_snapshot_is_written_to_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = MemoryFileSystem()
     url = checked("memory://runs/snap.pickle")
-    names = [write(url, {"a": n}, overwrite=False).name for n in range(2)]
+    names = [write(url, {"a": n}, replacing=NEVER).name for n in range(2)]
     assert names == [url, "memory://runs/snap-1.pickle"]
-    assert write(url, {"a": 2}, overwrite=True).name == url
+    assert write(url, {"a": 2}, replacing=ALWAYS).name == url
     found = {one: pickle.loads(store.cat(one))["a"] for one in store.find("/runs")}
     assert found == {"/runs/snap.pickle": 2, "/runs/snap-1.pickle": 1}
     assert os.listdir(tmp_path) == []
@@ -315,10 +319,22 @@ def test_snapshot_is_written_to_a_url(tmp_path: Path, monkeypatch: pytest.Monkey
         raise PermissionError("no")
 
     monkeypatch.setattr(MemoryFileSystem, "put_file", refuse)
-    elsewhere = write_anywhere(url, {"a": 3}, overwrite=True)
+    elsewhere = write_anywhere(url, {"a": 3}, replacing=ALWAYS)
     assert elsewhere.name == str(tmp_path / "snap.pickle")
     assert "no" in elsewhere.why
     with pytest.raises(MemreplayError, match=r"the snapshot is in .*snap-1\.pickle"):
-        write(url, {"a": 3}, overwrite=True)
+        write(url, {"a": 3}, replacing=ALWAYS)
     with pytest.raises(UsageError, match="doesn't name a file"):
         checked("memory://runs/")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_only_files_from_before_are_replaced(tmp_path: Path, late: bool) -> None:
+    """Of several processes with one name for their files, none replaces another's."""
+    path = tmp_path / "snap.pickle"
+    path.write_bytes(b"old")
+    since = path.stat().st_mtime_ns + (-1 if late else 1)
+    found = write(str(path), {"a": 1}, replacing=Replacing(True, since))
+    assert found.name == str(tmp_path / ("snap-1.pickle" if late else "snap.pickle"))
+    path.unlink()
+    assert write(str(path), {"a": 2}, replacing=Replacing(True, since)).name == str(path)

@@ -118,6 +118,9 @@ def test_line_of_the_host() -> None:
         "3.0 GiB resident (at most 4.0 GiB), 0 B shared (at most 2.0 GiB), 2.0 GiB pinned (at most"
         " 5.0 GiB), of which 1.0 GiB in use"
     )
+    assert host_line(replace(use, pinned_events=1234)) == (
+        f"{host_line(use)}, 1,234 events of pinned memory (export --host)"
+    )
     nothing = HostUse(
         time_us=0,
         resident_bytes=None,

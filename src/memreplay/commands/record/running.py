@@ -34,6 +34,14 @@ ROTATE = Shared("--rotate", "With --continuous: when to write files, and how man
 class RecordOptions(RecordingOptions, frozen=True):
     """Options for what to record, and where to write."""
 
+    pinned: Annotated[
+        bool,
+        Opt(
+            "Also record each allocation of pinned host memory, in PyTorch versions that can;"
+            " memreplay export --host extracts them.",
+            brief="Also record pinned host memory.",
+        ),
+    ] = False
     every: Annotated[
         int | None,
         Opt(
@@ -126,6 +134,7 @@ def recorded(program: tuple[str, ...], options: RecordOptions) -> int:
             "max_entries": options.max_entries,
             "source": options.source,
             "holders": options.holders,
+            "pinned": options.pinned,
             "every": options.every,
             "continuous": rotate or options.continuous,
             "overwrite": replaces,

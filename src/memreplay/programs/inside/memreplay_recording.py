@@ -113,6 +113,8 @@ class Recording:
             )
             self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
+        # memreplay.record() in the program adds its files (recording/session.py).
+        dumped_by_itself.memreplay_files = self.dumped  # type: ignore[attr-defined]
         memory._dump_snapshot = dumped_by_itself
         self.compute_values()
         self.once_initialized(lambda: self.begin(begin))
@@ -239,10 +241,12 @@ class Recording:
             stacks = facts.stacks_for(asked, os.path.dirname(self.torch.__file__))
             if asked == "auto" and stacks == "all":
                 facts.name_frames_quickly()
+            known = facts.arguments(begin, self.torch.cuda.memory)
             try:
                 begin(
                     # Leave out the default, because PyTorch before 2.1 doesn't know the argument.
                     **({} if context == "all" else {"context": context}),
+                    **({facts.ALL_THREADS: True} if facts.ALL_THREADS in known else {}),
                     stacks=stacks,
                     max_entries=self.entries,
                 )
@@ -391,6 +395,9 @@ class Recording:
                     noted["holders"] = held
                 if lines:
                     noted["source_lines"] = lines
+                host = self.guard.run("measuring host memory", self.host, snapshot)
+                if host and self.own:
+                    noted["host_memory"] = host
                 snapshot["memreplay"] = {**run, **self.kept(snapshot, counted), **noted}
             with open(path, "wb") as file:
                 pickle.dump(snapshot, file, protocol=4)  # the hosted viewer needs this key
@@ -398,6 +405,15 @@ class Recording:
             words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             return words or type(error).__name__
         return None
+
+    def host(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """Return the process's memory at the end and at most, in the form stored in a snapshot."""
+        memory = beside("host_memory", RECORDING)
+        now = memory.host_memory(self.torch.cuda)
+        found: dict[str, Any] = memory.described_host(
+            [memory.row_of(now)], now, memory.pinned_events(snapshot)
+        )
+        return found
 
     def kept(self, snapshot: dict[str, Any], counted: list[dict[str, Any]]) -> dict[str, Any]:
         """Return how many events were kept, if known."""

@@ -40,14 +40,17 @@ def test_program_gets_its_arguments_and_environment(tmp_path: Path) -> None:
     path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
     assert done.stdout == (
         '{"continuous": false, "every": null, "holders": false, "max_entries": null,'
-        f' "overwrite": true, "path": "{path}", "source": false, "stacks": "auto"}}\n'
+        f' "overwrite": true, "path": "{path}", "pinned": false, "source": false,'
+        ' "stacks": "auto"}\n'
     )
     done = run(tmp_path, "-o", "b.pickle", "--", sys.executable, "-c", RECORDED)
     assert '"overwrite": false' in done.stdout  # a custom name
     more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
-    done = run(tmp_path, *more, "--source", "--holders", "--", sys.executable, "-c", RECORDED)
+    done = run(
+        tmp_path, *more, "--source", "--holders", "--pinned", "--", sys.executable, "-c", RECORDED
+    )
     assert '"every": 2, "holders": true, "max_entries": 9, "overwrite": true' in done.stdout
-    assert '/a.pkl.gz", "source": true, "stacks": "all"' in done.stdout
+    assert '/a.pkl.gz", "pinned": true, "source": true, "stacks": "all"' in done.stdout
     done = run(tmp_path, "-o", "memory://run/a.pickle", "--", sys.executable, "-c", RECORDED)
     assert '"path": "memory://run/a.pickle"' in done.stdout
 
