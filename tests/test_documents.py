@@ -127,6 +127,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "memreplay: out of memory": OUTPUT,
         "$ python train.py": "the recorder needs PyTorch",
     },
+    "docs/watch.md": {"fake GPU Tesla T4": RECORDS},
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
 }
 
