@@ -356,7 +356,9 @@ def warnings_of(report: DryrunReport) -> list[str]:
         f" {size(device.requested_peak_bytes)} requested at the peak"
         for one in report.processes
         for device in one.devices
-        if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
+        if one.file is not None
+        and device.recorded_peak_bytes < device.requested_peak_bytes
+        and not (one.recorded_by_itself and one.dumped)  # its own files show more
     ]
     if report.hint:
         found.append(clean(report.hint))
