@@ -137,7 +137,8 @@ def host_line(use: HostUse | None) -> str:
         return words
     held = use.pinned_bytes or 0
     pinned = f"{size(held)} pinned for copies to the GPU{_at_most(use.pinned_peak_bytes, held)}"
-    pinned += f", {size(use.pinned_active_bytes or 0)} of it in use"
+    if use.pinned_active_bytes is not None:
+        pinned += f", {size(use.pinned_active_bytes)} of it in use"
     return f"{words}; {pinned}" if words else pinned
 
 
