@@ -108,6 +108,11 @@ def dryrun_document(report: DryrunReport) -> Document:
     blocks: list[Block] = [Pairs(tuple(_pairs(report)))]
     if len(report.processes) > 1:
         blocks.append(_ranks(report))
+    blocks += [
+        Note(f"{_name(one)} recorded itself, and wrote {', '.join(map(clean, one.dumped))}")
+        for one in report.processes
+        if one.recorded_by_itself and one.dumped
+    ]
     blocks += [Note(words, "warning") for words in warnings_of(report)]
     if report.shown is None:
         return tuple(blocks)
@@ -347,9 +352,8 @@ def warnings_of(report: DryrunReport) -> list[str]:
     ]
     found += [
         f"{_name(one)} started its own recording, which is what the snapshot contains"
-        + (f"; it wrote {', '.join(map(clean, one.dumped))}" if one.dumped else "")
         for one in report.processes
-        if one.recorded_by_itself
+        if one.recorded_by_itself and not one.dumped
     ]
     found += [
         f"{_name(one)}: the recording shows {size(device.recorded_peak_bytes)} of the"

@@ -270,7 +270,10 @@ def test_failed_requests_are_mentioned() -> None:
 
 def test_programs_own_recording_is_mentioned() -> None:
     made = report(processes=(process(None, recorded_by_itself=True, dumped=("a\nb", "c")),))
-    assert r"which is what the snapshot contains; it wrote a\nb, c" in (words(made))
+    assert r"note: process 70 recorded itself, and wrote a\nb, c" in words(made)
+    assert "its own recording" not in words(made)
+    unwritten = report(processes=(process(None, recorded_by_itself=True),))
+    assert "warning: process 70 started its own recording, which is what" in words(unwritten)
 
 
 def test_error_of_the_program_is_shown() -> None:
