@@ -55,6 +55,7 @@ def combined(cards: Sequence[Card], missing: str, found: tuple[LiveRecording, ..
             total_bytes=card.total,
             free_bytes=card.free,
             parts=parts(card.total, card.free, card.processes, owns[card.number]),
+            recorded_pids=pids(owns[card.number]),
             processes_missing=card.missing,
         )
         for card in cards
@@ -73,6 +74,10 @@ def checked(report: LiveReport) -> LiveReport:
         return report
     why = report.cards_missing or "the driver lists no cards"
     raise NothingToTellError(f"{why}; and no recording of memreplay is running here")
+
+
+def pids(owns: Sequence[Own]) -> tuple[int, ...]:
+    return tuple(own.recording.pid for own in owns)
 
 
 def plain(uuid: str) -> str:
@@ -109,6 +114,7 @@ def unlisted_card(owns: list[Own]) -> LiveCard:
         total_bytes=device.total_bytes,
         free_bytes=min(device.free_bytes, device.total_bytes),
         parts=parts(device.total_bytes, device.free_bytes, device.processes, owns),
+        recorded_pids=pids(owns),
         processes_missing=device.processes_missing,
     )
 

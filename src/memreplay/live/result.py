@@ -50,6 +50,8 @@ class LiveCard(Record, frozen=True, kw_only=True):
     """Parts that add up to `total_bytes`: recorded processes, other processes by size, the rest,
     free memory.
     """
+    recorded_pids: tuple[int, ...]
+    """The recorded processes that use it."""
     processes_missing: str
     """Why other processes aren't listed; "" if they are."""
 

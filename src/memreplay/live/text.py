@@ -60,8 +60,8 @@ class Drawn(NamedTuple):
 
 
 def key_of(card: LiveCard) -> str:
-    """Return what identifies a card over time."""
-    return f"{card.index} {card.uuid} {min((one.pid or 0 for one in card.parts), default=0)}"
+    """Return what identifies a card over time. Cards of dry runs may have the same id."""
+    return f"{card.uuid} {card.recorded_pids if card.index is None else card.index}"
 
 
 def live_document(report: LiveReport, drawn: Drawn) -> Document:
@@ -82,9 +82,10 @@ def card_blocks(card: LiveCard, drawn: Drawn) -> list[Block]:
     """Return a card's bar, its use over time, and a row for each part."""
     used = card.total_bytes - card.free_bytes
     name = clean_short(card.name, NAME)
-    title = f"fake GPU {name}" if card.is_dryrun else f"card {card.index}: {name}"
-    if card.index is None and not card.is_dryrun:
-        title = f"card {name}"
+    title = f"card {card.index}: {name}"
+    if card.index is None:
+        process = f"pid {', '.join(map(str, card.recorded_pids))}"
+        title = f"{'fake GPU' if card.is_dryrun else 'card'} {name} of {process}"
     words = f"{title}, {size(used)} of {size(card.total_bytes)} in use"
     lines: list[Line] = [((cut_right(words, drawn.width), "strong"),), bar(card, drawn)]
     lines += over_time(card, drawn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -29,7 +30,7 @@ Answer = Callable[[socket.socket], None]
 def recorder(answer: Answer, name: str = "") -> Iterator[None]:
     """Listen as a recorder does, and answer in this way."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{PREFIX}{name or os.getpid()}-test")
+        listener.bind(f"\0{PREFIX}{name or os.getpid()}-{secrets.token_hex(4)}")
         listener.listen()
 
         def run() -> None:

@@ -73,6 +73,16 @@ def test_line_over_time_has_the_highest_use() -> None:
     assert "last" not in text(history={key_of(REPORT.cards[0]): [1]})
 
 
+def test_cards_of_dry_runs_are_told_apart() -> None:
+    ranks = tuple(recording(pid=pid, is_dryrun=True) for pid in (100, 101))
+    report = combined([], "", ranks)
+    first, second = report.cards
+    found = text(report, history={key_of(first): [GIB] * 2, key_of(second): [2 * GIB] * 2})
+    assert "fake GPU NVIDIA H200 of pid 100, 80.0 GiB of 140.0 GiB in use" in found
+    assert "fake GPU NVIDIA H200 of pid 101, 80.0 GiB of 140.0 GiB in use" in found
+    assert found.index("at most 1.0 GiB") < found.index("at most 2.0 GiB")
+
+
 def test_bars_without_parts() -> None:
     found = text(detail="bars")
     assert "·" * 34 in found
