@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
@@ -165,7 +166,10 @@ def part_words(card: LiveCard, part: CardPart) -> str:
 def recording_blocks(report: LiveReport, chosen: int | None) -> list[Block]:
     """Return a table of the recordings, and what the chosen one writes."""
     if not report.recordings:
-        return [Note("no recording of memreplay is running on this machine")]
+        where = (
+            "is running on this machine" if sys.platform == "linux" else "is listed: needs Linux"
+        )
+        return [Note(f"no recording of memreplay {where}")]
     ranks = any(one.rank is not None for one in report.recordings)
     titles = ["recording", *(["rank"] if ranks else []), "step", "device"]
     titles += ["allocated", "peak", "reserved", "peak", "program"]

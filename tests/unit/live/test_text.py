@@ -119,8 +119,12 @@ def test_names_from_other_programs_are_inert() -> None:
     assert "\x07" not in found
 
 
-def test_no_recording() -> None:
-    assert "no recording of memreplay is running" in text(combined([card()], "", ()))
+def test_no_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = combined([card()], "", ())
+    monkeypatch.setattr("sys.platform", "linux")
+    assert "no recording of memreplay is running on this machine" in text(report)
+    monkeypatch.setattr("sys.platform", "win32")
+    assert "no recording of memreplay is listed: needs Linux" in text(report)
 
 
 def test_rounded_times() -> None:
