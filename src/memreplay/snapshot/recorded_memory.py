@@ -82,7 +82,7 @@ class HostUse(Record, frozen=True, kw_only=True):
     shared_peak_bytes: int | None
     """The most shared memory at any sample of the recording."""
     pinned_active_bytes: int | None
-    """Pinned memory that tensors used; null as well if PyTorch counted it wrongly."""
+    """Pinned memory that tensors used; null as well if this PyTorch counts it wrongly."""
     pinned_bytes: int | None
     """Pinned memory that PyTorch's allocator held, in use or cached."""
     pinned_peak_bytes: int | None
@@ -186,12 +186,7 @@ class HostSamples(Struct, frozen=True):
         return all(len(one) == len(self.times_us) for one in (*columns, self.pinned_bytes))
 
     def use(self) -> HostUse:
-        """Return the memory when the file was written.
-
-        Some versions of PyTorch don't subtract what is freed while a copy is under way. If more is
-        in use than there is, the number is left out.
-        """
-        active, pinned = self.pinned_active_bytes[-1], self.pinned_bytes[-1]
+        """Return the memory when the file was written."""
         return HostUse(
             time_us=self.times_us[-1],
             resident_bytes=self.resident_bytes[-1],
@@ -200,8 +195,8 @@ class HostSamples(Struct, frozen=True):
             shared_peak_bytes=max(
                 (one for one in self.shared_bytes if one is not None), default=None
             ),
-            pinned_active_bytes=None if (active or 0) > (pinned or 0) else active,
-            pinned_bytes=pinned,
+            pinned_active_bytes=self.pinned_active_bytes[-1],
+            pinned_bytes=self.pinned_bytes[-1],
             pinned_peak_bytes=self.pinned_peak_bytes,
         )
 
