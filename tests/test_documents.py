@@ -118,7 +118,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/outside.md": {
         "pip install '.[nvml]'": INSTALLS,
         "device 0: 384.0 MiB request failed": "the recorder needs PyTorch",
-        "host memory  3.1 GiB resident": OUTPUT,
+        "host memory  this process uses 3.1 GiB": OUTPUT,
     },
     "docs/performance.md": {"make bench": SCRIPTS},
     "docs/pytest.md": {"FAIL peak held": OUTPUT},
@@ -127,6 +127,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "memreplay: out of memory": OUTPUT,
         "$ python train.py": "the recorder needs PyTorch",
     },
+    "docs/watch.md": {"fake GPU Tesla T4": RECORDS},
     "docs/recording.md": {"gzip snap.pkl": OTHERS},
 }
 

@@ -54,8 +54,8 @@ LAZY = (
 # Workers that write files load this module before their memory is limited, so that its cost isn't
 # attributed to a file.
 WRITING = {("commands", "fleet", "writing")}
-# This module is built on Textual's classes, so its command loads it once there is a terminal.
-DRAWN = {
+# These modules are built on Textual's classes, so commands load them once there is a terminal.
+DRAWN = {("live", "app")} | {
     ("explore", name)
     for name in (
         "app",

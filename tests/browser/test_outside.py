@@ -130,3 +130,36 @@ def test_saved_pictures_have_the_bands(page: Viewed) -> None:
 def test_pages_without_samples_have_no_bands(opened: OpenPage) -> None:
     page = opened(build.SnapshotBuilder().alloc(4096, 512).build())
     assert page.count("[data-what=outside]") == page.count(".over > path[fill]") == 0
+
+
+PIXELS = """(colours) => {
+  const canvas = document.querySelector('.overview canvas');
+  const { width, height } = canvas;
+  const copy = Object.assign(document.createElement('canvas'), { width, height });
+  const pen = copy.getContext('2d', { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, width, height);
+  const ratio = width / canvas.getBoundingClientRect().width;
+  return [...Array(19).keys()].map((at) => {
+    const x = Math.round(72 * ratio + ((at + 0.7) / 21) * (width - 72 * ratio));
+    const column = [...Array(height).keys()].map((y) =>
+      [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)].join());
+    return colours.map((colour) => column.filter((one) => one === colour).length / ratio);
+  });
+}"""
+
+
+def test_overview_has_the_bands(page: Viewed, card: CardSamples) -> None:
+    page.set(axis="event")
+    page.settle()
+    colours = ["179,183,191", "170,68,136"]
+    assert all(one == [0, 0] for one in page.tab.evaluate(PIXELS, colours))  # the card is too large
+    page.set(card="whole")
+    page.settle()
+    (tall,) = page.tab.evaluate(
+        "() => [document.querySelector('.overview canvas').getBoundingClientRect().height - 11]"
+    )
+    for moment, found in enumerate(page.tab.evaluate(PIXELS, colours)):
+        at = card.closest([NOW, *EVENTS][moment])
+        for seen, n in zip(found, (card.other_bytes[at] or 0, card.outside(at)), strict=True):
+            assert seen == pytest.approx(n / card.total_bytes / 1.08 * tall, abs=3), moment

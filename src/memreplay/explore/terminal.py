@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from memreplay.commands.shared.ending import undone_by_signals
+from memreplay.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from textual.app import App
+
+    from memreplay.explore.curve import Chars
 
 # Mouse, keyboard protocol and bracketed paste off, the usual screen, and the cursor shown.
 _AS_BEFORE = (
@@ -32,6 +35,25 @@ def terminal_is_gone() -> bool:
     except termios.error:
         return True
     return False
+
+
+def check_textual(needs: str) -> None:
+    """Raise MissingExtraError without Textual. `needs` says what needs it."""
+    from importlib.util import find_spec
+
+    if find_spec("textual") is None:
+        raise MissingExtraError(needs, "explore")
+
+
+def chars_of(asked: str) -> Chars:
+    """Return the characters to draw with."""
+    if asked != "auto":
+        return asked  # type: ignore[return-value]
+    if os.environ.get("LC_ALL") in ("C", "POSIX"):
+        # With this setting, Python writes UTF-8 even if the terminal doesn't support it.
+        return "ascii"
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    return "blocks" if encoding.startswith("utf") else "ascii"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from memreplay.render.document import Align, Block, Heading, Note, Row, Table
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from memreplay.fleets.result import RankDump, RankHistory
 
 UNREAD = 10  # maximum number of unreadable older dumps to list
+LONG = 28  # a name of a dump that is longer is shortened
+LEAST = 17  # minimum width of the last column, enough for `1 request failed`
 _RIGHT: Align = "right"
 _ALIGNS: tuple[Align, ...] = (_RIGHT, "left", *(_RIGHT,) * 6, "left")
 
@@ -27,13 +30,14 @@ def history_blocks(history: Sequence[RankHistory], top: int, noun: str) -> list[
     names = _names(history)
     grown = sorted(zip(history, names, strict=True), key=lambda one: _grown(one[0]), reverse=True)
     shown = grown[:top] if top else grown
-    rows = [row for one, name in shown for row in _rows(one, name)]
+    same = _same_start([dump.name for one, _ in shown for dump in one.dumps])
+    rows = [row for one, name in shown for row in _rows(one, name, same)]
     if left := len(grown) - len(shown):
         words = f"{counted(left, f'more {noun}')} (--top 0 shows all)"
         rows.append(Row((*[""] * 8, words), style="dim"))
     titles = (noun, "dump", "peak", "change", "reserved", "change", "at the end", "change", "")
     headline = Heading(("dumps, oldest first", _most(*grown[0], noun)))
-    table = Table(titles, _ALIGNS, tuple(rows), spare=(5, 4, 3), least=8)
+    table = Table(titles, _ALIGNS, tuple(rows), spare=(5, 4, 3, 7), least=LEAST)
     return [headline, table, *_unread(history)]
 
 
@@ -84,12 +88,25 @@ def _grown(one: RankHistory) -> tuple[int, int, int]:
     return (one.end_change_bytes or 0, one.peak_change_bytes or 0, -(one.rank or 0))
 
 
-def _rows(one: RankHistory, name: str) -> list[Row]:
+def _same_start(names: Sequence[str]) -> int:
+    """Return how many characters at the start of dumps' names to leave out: if names are long, as
+    few of the words that all of them begin with as possible.
+    """
+    longest = max(map(len, names), default=0)
+    pairs = enumerate(zip(min(names, default=""), max(names, default=""), strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), 0)
+    ends = [one.end() for one in re.finditer(r"[-_./]", names[0][:same])] if names else []
+    enough = [end for end in ends if longest - end < LONG]
+    return 0 if longest <= LONG or not ends else min(enough, default=ends[-1])
+
+
+def _rows(one: RankHistory, name: str, same: int) -> list[Row]:
     """Return a row per dump with the change since the previous readable one."""
     rows = []
     before: RankDump | None = None
     for dump in one.dumps:
-        head = (name if dump is one.dumps[0] else "", dump.name)
+        short = f"…{dump.name[same:]}" if same else dump.name
+        head = (name if dump is one.dumps[0] else "", short)
         if dump.peak_bytes is None:
             why = "not read" if dump.error else f"nothing of device {one.device}"
             rows.append(Row((*head, *[""] * 6, why), style="warning"))

@@ -9,7 +9,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
+
+from memreplay.recording.facts import header
 
 STATUS = "/proc/self/status"
 _KIB = 1024
@@ -80,6 +83,8 @@ def pinned(devices: Any) -> tuple[int | None, int | None, int | None]:
         return None, None, None
     found: dict[str, int] = dict(statistics())
     used, held = NAMES if f"{NAMES[0]}.current" in found else OLDER_NAMES
+    if counts_wrongly(os.path.dirname(os.path.dirname(getattr(devices, "__file__", "")))):
+        found.pop(f"{used}.current", None)
     return found.get(f"{used}.current"), found.get(f"{held}.current"), found.get(f"{held}.peak")
 
 
@@ -114,3 +119,12 @@ def pinned_events(snapshot: dict[str, Any]) -> int:
     found = snapshot.get("host_traces") or []
     # One list, or one for each of several traces.
     return sum(len(one) if isinstance(one, list) else 1 for one in found)
+
+
+@cache
+def counts_wrongly(torch: str) -> bool:
+    """Return whether the PyTorch in this folder subtracts -1 instead of a freed block's size, as
+    PyTorch 2.11 does.
+    """
+    text = header(torch, "ATen", "core", "CachingHostAllocator.h")
+    return "stats_.active_bytes_bucket_stats[index].decrease(size)" in text

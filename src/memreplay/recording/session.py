@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.urls import is_url
+from memreplay.recording.answering import Answering
 from memreplay.recording.continuous import Continuous, Files, Rotation
 from memreplay.recording.ending import at_the_end, no_longer, watch_again
 from memreplay.recording.facts import (
@@ -188,6 +189,7 @@ class Session:
         )
         self.noting.steps.after = self.stepped
         self.samples = Samples(torch, self.kind, self.guard)
+        self.answering = Answering(self)
         self.hooks = Hooks(self.uncaught)
         _active.append(self)
         at_the_end(self.finish_unstopped, signals=self.on_signal)
@@ -207,6 +209,7 @@ class Session:
             self.observe()
             self.rotate(self.continuous)
             self.observe_signal()
+            self.answering.start()
         except BaseException:
             self.stop()
             raise
@@ -269,6 +272,7 @@ class Session:
             return file
         replaces = self.overwrite and os.path.lexists(path)
         name = moved(file, path, replacing=self.replacing(path, self.overwrite))
+        self.answering.wrote(name)
         words = ", replacing an earlier run's" if replaces and name == path else ""
         self.say(
             WARNING,
@@ -304,6 +308,7 @@ class Session:
                 with contextlib.suppress(ValueError):  # only the main thread can do this
                     signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
+        self.answering.stop()
         self.samples.stop()
         rotation, self.rotation = self.rotation, None
         if rotation is not None and self.of == os.getpid():  # a forked child has no thread
@@ -369,7 +374,7 @@ class Session:
         try:
             self.try_to_save(free_name(beside(self.wanted, ".signal")))
         finally:
-            self.dumping = False
+            self.dumping = self.answering.asked = False
 
     def failed(self) -> None:
         """Handle a failed request, before its error is raised."""
@@ -429,16 +434,18 @@ class Session:
             return self.snapshot_now(self.rotation.ring)
 
     def snapshot_now(self, ring: Ring | None) -> dict[str, Any]:
-        with nothing_collected() if self.holders else contextlib.nullcontext():
+        holders = self.holders or self.answering.asked
+        with nothing_collected() if holders else contextlib.nullcontext():
             sure = self.noting.look()
             counted = statistics_of(self.devices)
             take = self.devices.memory._snapshot if ring is None else ring.snapshot
             found: dict[str, Any] = take()
             held: dict[str, Any] = {}
-            if self.holders:
+            if holders:
                 segments = found["segments"]
                 look = partial(stored, self.torch, self.kind, segments, self.guard)
                 held = self.guard.run(LOOKING, look) or {}
+                self.answering.held(held)
         traces = found["device_traces"]
         carried = None if ring is None else ring.cut(found)
         kept = {"max_entries": None, "dropped_events": [0] * len(traces)}
@@ -521,6 +528,7 @@ class Session:
         found = to(path, self.snapshot(), replacing=replacing, packs=way.packs)
         self.written |= {path, found.name}
         note_in_dry_run(self.torch, found.name)
+        self.answering.wrote(found.name)
         words = f"wrote {found.name} ({found.size / 1e6:,.1f} MB)"
         if replaces and found.name == path:
             words += "; it replaces an earlier run's"

@@ -89,11 +89,13 @@ def card_notes(use: CardUse) -> list[str]:
 
 def card_line(use: CardUse) -> str:
     """Return who uses a card, in one line."""
-    parts = [f"{size(use.reserved_bytes)} reserved"]
+    parts = [f"{size(use.reserved_bytes)} by PyTorch's allocator"]
     if use.other_bytes:
         others = sum(not one.is_recorded for one in use.processes)
         parts.append(f"{size(use.other_bytes)} by {processes(others)}")
-    parts.append(f"{size(use.outside_bytes)} outside PyTorch's allocator")
+    rest = "context, libraries and other processes"
+    rest = rest if use.other_bytes is None else "context and libraries"
+    parts.append(f"{size(use.outside_bytes)} by the CUDA {rest}")
     used = f"{size(use.total_bytes - use.free_bytes)} of {size(use.total_bytes)}"
     return f"{used} in use at the end: {', '.join(parts)}"
 
@@ -120,20 +122,26 @@ def host_line(use: HostUse | None) -> str:
         return ""
     parts = []
     if use.resident_bytes is not None:
-        parts.append(f"{size(use.resident_bytes)} resident")
-        parts[-1] += _at_most(use.resident_peak_bytes, use.resident_bytes)
+        used = f"{size(use.resident_bytes)} of RAM"
+        parts.append(
+            f"this process uses {used}{_at_most(use.resident_peak_bytes, use.resident_bytes)}"
+        )
     elif use.resident_peak_bytes is not None:
-        parts.append(f"at most {size(use.resident_peak_bytes)} resident")
+        parts.append(f"this process used at most {size(use.resident_peak_bytes)} of RAM")
     if use.shared_peak_bytes:
         shared = use.shared_bytes or 0
-        parts.append(f"{size(shared)} shared{_at_most(use.shared_peak_bytes, shared)}")
+        of_it = f"{size(shared)} of it shared with other processes"
+        parts.append(f"{of_it}{_at_most(use.shared_peak_bytes, shared)}")
+    words = [", ".join(parts)] if parts else []
     if use.pinned_bytes or use.pinned_peak_bytes:
         held = use.pinned_bytes or 0
-        parts.append(f"{size(held)} pinned{_at_most(use.pinned_peak_bytes, held)}")
-        parts[-1] += f", of which {size(use.pinned_active_bytes or 0)} in use"
+        pinned = f"{size(held)} pinned for copies to the GPU{_at_most(use.pinned_peak_bytes, held)}"
+        if use.pinned_active_bytes is not None:
+            pinned += f", {size(use.pinned_active_bytes)} of it in use"
+        words.append(pinned)
     if use.pinned_events:
-        parts.append(f"{count(use.pinned_events)} events of pinned memory (export --host)")
-    return ", ".join(parts)
+        words.append(f"{count(use.pinned_events)} events of pinned memory (export --host)")
+    return "; ".join(words)
 
 
 def _at_most(peak: int | None, now: int) -> str:

@@ -82,7 +82,7 @@ class HostUse(Record, frozen=True, kw_only=True):
     shared_peak_bytes: int | None
     """The most shared memory at any sample of the recording."""
     pinned_active_bytes: int | None
-    """Pinned memory that tensors used."""
+    """Pinned memory that tensors used; null as well if this PyTorch counts it wrongly."""
     pinned_bytes: int | None
     """Pinned memory that PyTorch's allocator held, in use or cached."""
     pinned_peak_bytes: int | None

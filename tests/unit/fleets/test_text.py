@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +12,9 @@ import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.diff.between_ranks import difference
+from memreplay.fleets.history_text import history_blocks
 from memreplay.fleets.outliers import Explained
-from memreplay.fleets.result import CardFit, FleetReport
+from memreplay.fleets.result import CardFit, FleetReport, RankDump, RankHistory
 from memreplay.fleets.text import fleet_document
 from memreplay.render.plain import render_plain
 from tests.conftest import ROOT
@@ -149,3 +151,41 @@ def test_reason_for_inexact_numbers_is_printed_once() -> None:
     shown = " ".join(" ".join(lines(report(*rows))).split())
     assert shown.count("warning: all ranks:") == 1
     assert "warning: ranks 0 to 2:" in " ".join(lines(report(*rows, rank(3, SAME))))
+
+
+def dump(name: str, **changes: Any) -> RankDump:
+    made = RankDump(
+        name=name,
+        file=f"{name}.pickle",
+        status="ok",
+        error=None,
+        peak_bytes=300 * MIB,
+        reserved_peak_bytes=400 * MIB,
+        end_bytes=200 * MIB,
+        oom_count=0,
+        exactness="exact",
+        reasons=(),
+    )
+    return replace(made, **changes)
+
+
+def history(*dumps: RankDump) -> RankHistory:
+    changes = dict.fromkeys(("peak_change_bytes", "reserved_change_bytes", "end_change_bytes"), 0)
+    return RankHistory(rank=0, device=0, **changes, dumps=dumps)
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 160])
+def test_long_names_of_dumps_leave_room_for_remarks(width: int) -> None:
+    names = [f"llama3-8b-fsdp-run-42.window-{at:06}" for at in range(2)]
+    last = dump(f"{names[1]}-oom", oom_count=1)
+    blocks = history_blocks([history(*map(dump, names), last)], 10, "rank")
+    shown = render_plain(tuple(blocks), width=width).splitlines()
+    assert max(map(len, shown)) <= width
+    assert shown[-1].split()[0].endswith("run-42.window-000001-oom")
+    assert shown[-1].endswith("1 request failed")
+
+
+def test_names_of_dumps_without_a_common_start_stay() -> None:
+    names = ["a" * 40, "b" * 40, "short"]
+    shown = render_plain(tuple(history_blocks([history(*map(dump, names))], 10, "rank")), width=160)
+    assert all(name in shown for name in names)

@@ -91,3 +91,18 @@ def test_pinned_memory_in_earlier_versions() -> None:
 )
 def test_events_of_pinned_memory_are_counted(traces: Any, count: int) -> None:
     assert pinned_events({"host_traces": traces}) == count
+
+
+WRONG = "stats_.active_bytes_bucket_stats[index].decrease(size);  // -1"
+RIGHT = "pool.active_bytes_bucket_stats[index].decrease(size);"
+
+
+@pytest.mark.parametrize("line, used", [(WRONG, None), (RIGHT, 3)])
+def test_wrong_counter_is_not_read(tmp_path: Path, line: str, used: int | None) -> None:
+    path = tmp_path / "include/ATen/core/CachingHostAllocator.h"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"void process_events(size_t size = -1) {{ {line}\n }}")
+    found = {"active_bytes.current": 3, "allocated_bytes.current": 5, "allocated_bytes.peak": 6}
+    made = devices(found)
+    made.__file__ = str(tmp_path / "cuda" / "__init__.py")
+    assert pinned(made) == (used, 5, 6)

@@ -90,11 +90,13 @@ def test_control_characters_are_not_printed() -> None:
 
 def test_line_of_a_card() -> None:
     assert card_line(USE) == (
-        "45.0 GiB of 80.0 GiB in use at the end: 10.0 GiB reserved, 33.0 GiB by 1 other process,"
-        " 2.0 GiB outside PyTorch's allocator"
+        "45.0 GiB of 80.0 GiB in use at the end: 10.0 GiB by PyTorch's allocator, 33.0 GiB by 1"
+        " other process, 2.0 GiB by the CUDA context and libraries"
     )
     assert "2 other processes" in card_line(replace(USE, processes=others(1, 2)))
-    assert "process" not in card_line(replace(USE, other_bytes=None))
+    assert card_line(replace(USE, other_bytes=None)).endswith(
+        "PyTorch's allocator, 2.0 GiB by the CUDA context, libraries and other processes"
+    )
 
 
 def test_line_of_a_moment() -> None:
@@ -115,12 +117,15 @@ def test_line_of_the_host() -> None:
     use = host_use(noted(host=HOST))
     assert use is not None
     assert host_line(use) == (
-        "3.0 GiB resident (at most 4.0 GiB), 0 B shared (at most 2.0 GiB), 2.0 GiB pinned (at most"
-        " 5.0 GiB), of which 1.0 GiB in use"
+        "this process uses 3.0 GiB of RAM (at most 4.0 GiB), 0 B of it shared with other processes"
+        " (at most 2.0 GiB); 2.0 GiB pinned for copies to the GPU (at most 5.0 GiB), 1.0 GiB of it"
+        " in use"
     )
     assert host_line(replace(use, pinned_events=1234)) == (
-        f"{host_line(use)}, 1,234 events of pinned memory (export --host)"
+        f"{host_line(use)}; 1,234 events of pinned memory (export --host)"
     )
+    unknown = replace(use, pinned_active_bytes=None)
+    assert host_line(unknown).endswith("2.0 GiB pinned for copies to the GPU (at most 5.0 GiB)")
     nothing = HostUse(
         time_us=0,
         resident_bytes=None,
@@ -132,6 +137,8 @@ def test_line_of_the_host() -> None:
         pinned_peak_bytes=None,
     )
     assert host_line(nothing) == host_line(None) == ""
-    assert host_line(replace(nothing, resident_peak_bytes=GIB)) == "at most 1.0 GiB resident"
+    assert host_line(replace(nothing, resident_peak_bytes=GIB)) == (
+        "this process used at most 1.0 GiB of RAM"
+    )
     same = replace(nothing, resident_bytes=GIB, resident_peak_bytes=GIB)
-    assert host_line(same) == "1.0 GiB resident"
+    assert host_line(same) == "this process uses 1.0 GiB of RAM"

@@ -2,7 +2,7 @@
 
 import type { PageOutside } from '../core/page.js';
 import { useAnswer } from './answers.js';
-import { useGround } from './ground.js';
+import { type Ground, useGround } from './ground.js';
 import { change } from './state.js';
 import { duration, percent, size } from './units.js';
 
@@ -33,19 +33,33 @@ export function sampledText({ times_us }: PageOutside, at: number, us: number): 
   return away ? `${duration(Math.abs(away))} ${away < 0 ? 'earlier' : 'later'}` : 'then';
 }
 
-/** The bands' outlines, from the top. `along`: where a sample begins. */
+/** The axis of a picture. */
+type Axis = Pick<Ground, 'whole' | 'axis'>;
+
+/** Where a sample begins on the axis. */
+function begins({ whole, axis }: Axis, one: PageOutside, i: number): number {
+  const last = i === one.moments.length;
+  if (last || i === 0) return last ? whole.to : whole.from;
+  return axis === 'event' ? one.moments[i]! : (one.times_us[i - 1]! + one.times_us[i]!) / 2;
+}
+
+/** The bands' outlines, from the top. `along`: the pixel at a place on the axis. */
 export function bandsOf(
-  { total_bytes, outside_bytes, other_bytes }: PageOutside,
-  along: (sample: number) => number,
+  ground: Axis,
+  one: PageOutside,
+  along: (x: number) => number,
   up: (bytes: number) => number,
 ): string[] {
+  const { total_bytes, outside_bytes, other_bytes } = one;
   const bounds = [
     () => total_bytes,
     (i: number) => total_bytes - (other_bytes[i] ?? 0),
     (i: number) => total_bytes - (other_bytes[i] ?? 0) - outside_bytes[i]!,
   ].map((bound) =>
     outside_bytes.flatMap((_, i) =>
-      [i, i + 1].map((end) => `${along(end).toFixed(1)},${up(bound(i)).toFixed(1)}`),
+      [i, i + 1].map(
+        (end) => `${along(begins(ground, one, end)).toFixed(1)},${up(bound(i)).toFixed(1)}`,
+      ),
     ),
   );
   return BANDS.map((_, i) => `M${[...bounds[i]!, ...bounds[i + 1]!.slice().reverse()].join(' ')}`);

@@ -14,6 +14,7 @@ import { type Ground, useGround } from './ground.js';
 import { MEANINGS } from './meanings.js';
 import { MomentLines } from './moment.js';
 import { keepInside, lookAt, middle, useClicks } from './moving.js';
+import { BANDS, bandsOf } from './outside.js';
 import { moving } from './painting.js';
 import { LEFT, usePlotSize } from './sizes.js';
 
@@ -281,11 +282,13 @@ export function Curves() {
 
 function paint(
   surface: Surface,
-  { whole, span, state, axis, device }: Ground,
+  ground: Ground,
   measures: readonly Measure[],
   curves: readonly Parameters<typeof paintCurve>[1]['curve'][],
   marks: Marks | null,
 ): void {
+  const { whole, span, state, axis, device } = ground;
+  const { outside } = device;
   const { pen, width, height, ratio, theme } = surface;
   const highest = curves.flatMap(({ high }) => high.reduce((a, b) => (b > a ? b : a), 0));
   const card = cardWithin(device.card, Math.max(...highest, 1));
@@ -294,7 +297,9 @@ function paint(
     right: width,
     top: TOP * ratio,
     bottom: height - BOTTOM * ratio,
-    high: Math.max(...highest, card, 1) * HEADROOM,
+    high:
+      Math.max(...highest, card, state.card === 'whole' && outside ? outside.total_bytes : 1) *
+      HEADROOM,
   };
   const tall = plot.bottom - plot.top;
   const along = (at: number) =>
@@ -308,6 +313,13 @@ function paint(
     pen.fillRect(plot.left, y, plot.right - plot.left, ratio);
     pen.fillStyle = css(theme.muted);
     pen.fillText(label, plot.left - 6 * ratio, Math.min(y, height - 6 * ratio));
+  }
+  if (outside) {
+    const up = (bytes: number) => Math.max(plot.bottom - (bytes / plot.high) * tall, plot.top);
+    bandsOf(ground, outside, along, up).forEach((path, i) => {
+      pen.fillStyle = BANDS[i]!;
+      pen.fill(new Path2D(path));
+    });
   }
   measures.forEach((measure, i) => {
     const curve = curves[i];

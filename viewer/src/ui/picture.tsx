@@ -2,7 +2,6 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { PageOutside } from '../core/page.js';
 import type { Filter, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteAxis, eventTicks, label, type Tick, timeTicks } from './axes.js';
@@ -392,11 +391,6 @@ function Over(props: {
         : `${LEFT + (i * plot.width) / reserved.length},${Math.min(Math.max(py(bytes), -2), plot.height).toFixed(1)}`,
     ).join(' ');
   const clampedUp = (bytes: number) => Math.min(Math.max(py(bytes), 0), plot.height);
-  const begins = (one: PageOutside, i: number) => {
-    const last = i === one.moments.length;
-    if (last || i === 0) return last ? ground.whole.to : ground.whole.from;
-    return axis === 'event' ? one.moments[i]! : (one.times_us[i - 1]! + one.times_us[i]!) / 2;
-  };
   const cursor = places.value && px(places.value.at.from + half);
   const second = places.value?.other ? px(places.value.other.from + half) : null;
   const clamped = (x: number) => Math.min(Math.max(x, LEFT), LEFT + plot.width);
@@ -458,7 +452,7 @@ function Over(props: {
         </g>
       ))}
       {outside &&
-        bandsOf(outside, (i) => clamped(px(begins(outside, i))), clampedUp).map((path, i) => (
+        bandsOf(ground, outside, (x) => clamped(px(x)), clampedUp).map((path, i) => (
           <path key={i} fill={BANDS[i]} d={path} />
         ))}
       {line && <polyline class="reserved" points={line} />}

@@ -37,10 +37,12 @@ test('a sample is earlier or later', () => {
   assert.equal(sampledText(CARD, 1, 10), 'then');
 });
 
-test('bands hang from the size of the card', () => {
-  const [others, own] = bandsOf(
+/** The bands' corners on an axis from -10 to 9,000. */
+const bands = (axis: 'event' | 'time') =>
+  bandsOf(
+    { whole: { from: -10, to: 9_000 }, axis },
     CARD,
-    (sample) => sample,
+    (x) => x,
     (bytes) => -bytes,
   ).map((path) =>
     path
@@ -48,12 +50,23 @@ test('bands hang from the size of the card', () => {
       .split(' ')
       .map((point) => point.split(',').map(Number)),
   );
+
+test('bands hang from the size of the card', () => {
+  const [others, own] = bands('event');
+  const begins = [-10, 2, 2, 5, 9_000];
   const steps = (bytes: readonly number[]) =>
     bytes.flatMap((one, i) => [
-      [i, -one],
-      [i + 1, -one],
+      [begins[i]!, -one],
+      [begins[i + 1]!, -one],
     ]);
   const below = steps([100, 70, 60, 100]);
   assert.deepEqual(others, [...steps([100, 100, 100, 100]), ...[...below].reverse()]);
   assert.deepEqual(own, [...below, ...steps([95, 64, 53, 92]).reverse()]);
+});
+
+test('on the time axis, a sample reaches half-way to the next one', () => {
+  const across = bands('time')[0]!
+    .slice(0, 8)
+    .map(([x]) => x);
+  assert.deepEqual(across, [-10, 2.5, 2.5, 15, 15, 2_010, 2_010, 9_000]);
 });

@@ -108,6 +108,11 @@ def dryrun_document(report: DryrunReport) -> Document:
     blocks: list[Block] = [Pairs(tuple(_pairs(report)))]
     if len(report.processes) > 1:
         blocks.append(_ranks(report))
+    blocks += [
+        Note(f"{_name(one)} recorded itself, and wrote {', '.join(map(clean, one.dumped))}")
+        for one in report.processes
+        if one.recorded_by_itself and one.dumped
+    ]
     blocks += [Note(words, "warning") for words in warnings_of(report)]
     if report.shown is None:
         return tuple(blocks)
@@ -347,16 +352,17 @@ def warnings_of(report: DryrunReport) -> list[str]:
     ]
     found += [
         f"{_name(one)} started its own recording, which is what the snapshot contains"
-        + (f"; it wrote {', '.join(map(clean, one.dumped))}" if one.dumped else "")
         for one in report.processes
-        if one.recorded_by_itself
+        if one.recorded_by_itself and not one.dumped
     ]
     found += [
         f"{_name(one)}: the recording shows {size(device.recorded_peak_bytes)} of the"
         f" {size(device.requested_peak_bytes)} requested at the peak"
         for one in report.processes
         for device in one.devices
-        if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
+        if one.file is not None
+        and device.recorded_peak_bytes < device.requested_peak_bytes
+        and not (one.recorded_by_itself and one.dumped)  # its own files show more
     ]
     if report.hint:
         found.append(clean(report.hint))

@@ -15,11 +15,11 @@ from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.folders import holds_files
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.declared import Opt, Options
-from memreplay.errors import MissingExtraError, UsageError
+from memreplay.errors import UsageError
+from memreplay.explore.terminal import chars_of, check_textual
 from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
-    from memreplay.explore.curve import Chars
     from memreplay.explore.panes import Pane
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -93,7 +93,7 @@ def command(
             "explore needs a terminal that can move the cursor, and TERM is dumb; memreplay peak"
             " and memreplay at print the same numbers"
         )
-    check_textual()
+    check_textual("explore needs Textual")
     # Import the drawing code while the file is being read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
     drawing.start()
@@ -156,14 +156,6 @@ def ranks_explored(folder: str, asked: Begun) -> int:
             return worse or code
 
 
-def check_textual() -> None:
-    """Raise MissingExtraError without Textual."""
-    from importlib.util import find_spec
-
-    if find_spec("textual") is None:
-        raise MissingExtraError("explore needs Textual", "explore")
-
-
 def _import_drawing() -> None:
     import memreplay.explore.app
     import memreplay.explore.ranks_app  # noqa: F401
@@ -207,14 +199,3 @@ def pane_of(snap: Snapshot, file: str, asked: Begun, *, alone: bool) -> Pane:
     explored.rows(look)
     read = (*range_options_of(snap), *project_options(snap.project))
     return Pane(explored, look, file, read, chars_of(asked.options.chars))
-
-
-def chars_of(asked: str) -> Chars:
-    """Return the characters to draw with."""
-    if asked != "auto":
-        return asked  # type: ignore[return-value]
-    if os.environ.get("LC_ALL") in ("C", "POSIX"):
-        # With this setting, Python writes UTF-8 even if the terminal doesn't support it.
-        return "ascii"
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    return "blocks" if encoding.startswith("utf") else "ascii"

@@ -339,7 +339,7 @@ def _categories(device: DeviceOverview) -> str:
     rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
     words = ", ".join(shown[:SHOWN_CATEGORIES])
     if rest > TRIFLE * whole:
-        words += f", {size(rest)} other"
+        words += f", {size(rest)} in {count(len(rows) - SHOWN_CATEGORIES)} more"
     names = [name for _, name in rows[:SHOWN_CATEGORIES]]
     return f"{words}; {_AUTOGRAD}" if AUTOGRAD_DETAIL in names else words
 
@@ -395,7 +395,8 @@ def _leaks(device: DeviceOverview) -> str:
     if out is not None:
         after = f" ({duration(out.after_us)})" if out.after_us is not None else ""
         total, steps = size(out.total_memory_bytes), counted(out.step_count, unit)
-        words += f"; fills {total} after {steps} more{after}"
+        when = f"after {steps} more{after}" if out.step_count else "already"
+        words += f"; fills {total} {when}"
     return words
 
 

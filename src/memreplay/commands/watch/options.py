@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.declared import Opt, Options, Shared
 from memreplay.errors import UsageError
@@ -82,11 +84,33 @@ class WatchOptions(Options, frozen=True):
             rare=True,
         ),
     ] = 1.0
+    live: Annotated[
+        bool,
+        Opt(
+            "Show who uses the cards now, and the recordings that run on this machine, every second"
+            " until q is pressed.",
+            brief="Show who uses the cards now.",
+        ),
+    ] = False
+    once: Annotated[
+        bool,
+        Opt(
+            "With --live: print this once instead, as it also does with --json, or if stdout isn't"
+            " a terminal.",
+            brief="With --live: print once, and exit.",
+        ),
+    ] = False
 
     @property
     def settle(self) -> float:
         """Seconds for which a file has to be unchanged before it's read."""
         return 2 * self.interval
+
+    @property
+    def follows(self) -> bool:
+        """Whether an option is given that needs a folder."""
+        of_live = replace(self, folders=(), as_json=False, live=False, once=False)
+        return bool(self.folders) or of_live != WatchOptions()
 
     @property
     def limited(self) -> bool:

@@ -97,6 +97,30 @@ API int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     return handle_of(index, device);
 }
 
+API int nvmlDeviceGetName(void *device, char *name, unsigned length) {
+    (void)device;
+    snprintf(name, length, "%s", card()->name);
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) {
+    snprintf(uuid, length, "%s-6d%02x0000-0000-0000-0000-000000000000", is_mig() ? "MIG" : "GPU",
+             (unsigned)((uintptr_t)device - 0x100));
+    return SUCCESS;
+}
+
+/* nvmlMemory_t */
+struct memory {
+    unsigned long long total, free, used;
+};
+
+API int nvmlDeviceGetMemoryInfo(void *device, struct memory *found) {
+    found->total = card()->bytes;
+    found->free = free_bytes_of((int)((uintptr_t)device - 0x100));
+    found->used = found->total - found->free;
+    return SUCCESS;
+}
+
 API int nvmlDeviceIsMigDeviceHandle(void *device, unsigned *is) {
     (void)device;
     *is = is_mig();

@@ -524,7 +524,7 @@ def test_programs_own_recording_is_kept(ground: Ground) -> None:
     assert found["shown"] == "dryrun.pickle"
     done = ground.ask()
     words = " ".join(done.stdout.split())
-    assert "started its own recording, which is what the snapshot contains; it wrote " in words
+    assert "recorded itself, and wrote " in words
 
 
 def test_folder_name_may_have_spaces(

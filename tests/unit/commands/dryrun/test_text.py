@@ -237,6 +237,8 @@ def test_incomplete_recording_is_mentioned() -> None:
     device = DryDevice(0, outside(), 4 * GIB, 3 * GIB, 3 * GIB, GIB, 0, 0)
     found = words(report(processes=(process(0, devices=(device,)),)))
     assert "rank 0: the recording shows 1.0 GiB of the 3.0 GiB requested at the peak" in found
+    own = process(0, devices=(device,), recorded_by_itself=True, dumped=("mine.pickle",))
+    assert "the recording shows" not in words(report(processes=(own,)))
 
 
 def test_message_says_how_to_get_more_cards() -> None:
@@ -268,7 +270,10 @@ def test_failed_requests_are_mentioned() -> None:
 
 def test_programs_own_recording_is_mentioned() -> None:
     made = report(processes=(process(None, recorded_by_itself=True, dumped=("a\nb", "c")),))
-    assert r"which is what the snapshot contains; it wrote a\nb, c" in (words(made))
+    assert r"note: process 70 recorded itself, and wrote a\nb, c" in words(made)
+    assert "its own recording" not in words(made)
+    unwritten = report(processes=(process(None, recorded_by_itself=True),))
+    assert "warning: process 70 started its own recording, which is what" in words(unwritten)
 
 
 def test_error_of_the_program_is_shown() -> None:

@@ -72,6 +72,18 @@ def test_leak_is_shown_with_advice() -> None:
     assert f"memreplay leaks {ROOT / 'tests/data/leaky_training.pkl.gz'}" in page
 
 
+def test_leak_that_has_filled_the_card() -> None:
+    found = of("leaky_training.pkl.gz", total_memory=1 << 30)
+    (device,) = found.devices
+    leaks = device.leaks
+    assert leaks is not None
+    assert leaks.runs_out is not None
+    assert "; fills 1.0 GiB after " in " ".join(text(found).split())
+    full = replace(leaks, runs_out=replace(leaks.runs_out, step_count=0))
+    now = replace(found, devices=(replace(device, leaks=full),))
+    assert "; fills 1.0 GiB already" in " ".join(text(now).split())
+
+
 def test_overlapping_savings_are_not_to_be_added() -> None:
     overlap = "what to do next (savings overlap, so they don't add up)"
     found = of("transformer_step.pkl.gz")

@@ -16,7 +16,10 @@ from click.testing import CliRunner
 from memreplay.commands.app import app
 from memreplay.commands.watch import command
 from memreplay.commands.watch.options import WatchOptions
+from memreplay.live import cards, find
+from memreplay.live.cards import Card
 from tests.unit.commands.watch.world import MIB, World, snapshot
+from tests.unit.live.machine import card, recording
 
 
 class Noted:
@@ -66,7 +69,6 @@ def test_options_are_passed_on(
 @pytest.mark.parametrize(
     "options, words",
     [
-        ([], "missing argument 'DIR...'"),
         (["snap.pkl"], "'snap.pkl' is a file"),
         (
             ["run", "--until", "over"],
@@ -143,3 +145,68 @@ def test_closed_pipe_ends_quietly(world: World) -> None:
     assert time.monotonic() - began < 10
     assert watch.stderr.read() == ""
     watch.stderr.close()
+
+
+class NoDriver:
+    """A machine without NVIDIA's library."""
+
+    missing = "NVML: no driver"
+
+    def cards(self) -> list[Card]:
+        return []
+
+
+class TwoCards(NoDriver):
+    """A machine with two cards."""
+
+    missing = ""
+
+    def cards(self) -> list[Card]:
+        return [card(), card(number=1, uuid="other")]
+
+
+@pytest.fixture
+def no_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "recordings", lambda: ())
+
+
+def test_live_prints_once_without_a_terminal(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "Driver", TwoCards)
+    monkeypatch.setattr(find, "recordings", lambda: (recording(),))
+    for options in ([], ["--once"]):
+        done = runner.invoke(app, ["watch", "--live", *options])
+        assert done.exit_code == 0
+        assert done.stdout.startswith("card 0: NVIDIA H200, 80.0 GiB of 140.0 GiB in use\n")
+        assert "pid 100 train.py: allocated by PyTorch" in done.stdout
+    done = runner.invoke(app, ["watch", "--live", "--json"])
+    found = json.loads(done.stdout)
+    assert found["schema"] == "memreplay.watch-live/1"
+    assert [one["index"] for one in found["cards"]] == [0, 1]
+    for one in found["cards"]:
+        assert sum(part["bytes"] for part in one["parts"]) == one["total_bytes"]
+
+
+@pytest.mark.usefixtures("no_recordings")
+def test_live_without_cards_says_why(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cards, "Driver", NoDriver)
+    done = runner.invoke(app, ["watch", "--live"])
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert "NVML: no driver; and no recording of memreplay is running" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ("", "give the folder of a run, or --live to see the cards"),
+        ("--once run", "--once needs --live"),
+        ("--live run", "--live shows the cards"),
+        ("--live --max-peak 1GiB", "it takes only --once and --json"),
+        ("--live --until now", "it takes only --once and --json"),
+    ],
+)
+def test_live_and_folders_exclude_each_other(runner: CliRunner, options: str, words: str) -> None:
+    done = runner.invoke(app, ["watch", *options.split()])
+    assert done.exit_code == 2
+    assert words in done.stderr

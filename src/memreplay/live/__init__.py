@@ -1,0 +1,1 @@
+"""The cards and the recordings that run now, for `memreplay watch --live`."""
