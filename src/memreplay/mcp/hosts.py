@@ -161,9 +161,7 @@ class Hosts:
             more = 1 + len(self._hosts) - len(old) - self._most
             old += [one for one in unused if one not in old][: max(more, 0)]
             ended = [self._hosts.pop(one) for one in old]
-            for candidate in (host, self._ready):
-                if candidate is not None and not candidate.is_alive():
-                    ended.append(candidate)
+            ended += [one for one in (host, self._ready) if one is not None and not one.is_alive()]
             if host is None or host in ended:
                 host = self._ready if self._ready not in ended else None
                 self._ready = None

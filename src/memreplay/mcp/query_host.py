@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from memreplay.export.tables.joined import Joined
 
 MOST_BYTES = 64 << 20  # of an answer, which `answer` keeps far below
+# What queries need, so that their processes needn't import it.
+_LOADED = (
+    "ctypes",
+    "duckdb",
+    "faulthandler",
+    "memreplay.export.tables.joined",
+    "memreplay.export.tables.results",
+    "pyarrow.compute",
+    "resource",
+)
 _ROOM = 1  # bytes of a message that carries a descriptor
 
 
@@ -63,8 +73,8 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Arrow's own allocators keep freed memory.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    with suppress(ImportError):
-        for name in ("duckdb", "memreplay.export.tables.joined", "memreplay.export.tables.results"):
+    for name in _LOADED:
+        with suppress(ImportError):
             import_module(name)
     control = socket.socket(fileno=descriptor)
     connection = Connection(os.dup(descriptor))
@@ -139,12 +149,13 @@ def _answer(tables: dict[str, Joined], asked: Asked, gone: int) -> Answer:
     from memreplay.errors import UsageError
 
     rows = b""
+    running = Contained(partial(answer, tables, asked.query), asked.bounds, gone=gone)
     try:
-        with Contained(partial(answer, tables, asked.query), asked.bounds, gone=gone) as running:
-            for piece in running:
-                rows += piece
-                if len(rows) > MOST_BYTES:
-                    raise UsageError("the answer is too long; use limit")
+        for piece in running:
+            rows += piece
+            if len(rows) > MOST_BYTES:
+                running.kill()
+                raise UsageError("the answer is too long; use limit")
     except UsageError as error:
         return Answer(error=str(error))
     except RuntimeError as error:  # a bug; its last line says which

@@ -25,7 +25,7 @@ _GRACE_SECONDS = 1.0  # after this, the child ends itself if this process can't
 _LOOK_SECONDS = 0.02  # how often a process without a memory limit checks its memory
 _TOO_LARGE = 77  # the exit code of such a process
 _DEFERS_AFTER_SECONDS = 1.0  # from then on, other processes go first
-_DEFERS_BY = 10  # added to its nice value
+_DEFERS_BY = 5  # added to its nice value
 # The first byte of a child's last message.
 _DONE, _REFUSED, _NO_MEMORY, _BROKEN = b"d", b"r", b"m", b"b"
 
@@ -38,6 +38,8 @@ class Bounds(NamedTuple):
     seconds: float
     threads: int
     """Threads that compute at the same time: their CPU time is limited as well."""
+    defers: bool = False
+    """Whether other processes go first if it takes long."""
     may_write: bool = False
     """Whether it may write files, and use the standard input and output."""
     memory_advice: str = "aggregate, or read fewer rows and columns"
@@ -95,7 +97,7 @@ class Contained:
         poll.register(self._output, select.POLLIN)
         if self._gone is not None:
             poll.register(self._gone, 0)  # poll always reports hang-ups
-        defers = False
+        defers = self._bounds.defers
         while True:
             ready = poll.poll(200)
             spent = time.monotonic() - self._started
@@ -103,8 +105,8 @@ class Contained:
                 self._killed = "late" if spent >= self._bounds.seconds else "gone"
                 self.kill()
                 break
-            if not defers and spent >= _DEFERS_AFTER_SECONDS:
-                defers = True
+            if defers and spent >= _DEFERS_AFTER_SECONDS:
+                defers = False
                 _defer(self._pid)
             if ready:
                 piece = os.read(self._output, _BLOCK)
@@ -115,21 +117,25 @@ class Contained:
 
     def _check(self) -> None:
         """Raise the error with which the process ended, if any."""
+        if self._killed:  # freeing its memory can take a while, so don't wait for its end
+            raise UsageError(self._words(0, is_out_of_memory=False))
         said = b""
         while piece := os.read(self._last, _BLOCK):
             said += piece
         _, status = os.waitpid(self._pid, 0)
         self._pid = 0
         kind, words = said[:1], said[1:].decode(errors="replace")
-        if not self._killed and kind == _DONE:
+        if kind == _DONE:
             return
-        if not self._killed and kind == _REFUSED:
+        if kind == _REFUSED:
             raise UsageError(words)
-        if not self._killed and kind == _BROKEN:
+        if kind == _BROKEN:
             raise RuntimeError(words)
-        raise UsageError(self._words(os.waitstatus_to_exitcode(status), kind == _NO_MEMORY))
+        raise UsageError(
+            self._words(os.waitstatus_to_exitcode(status), is_out_of_memory=kind == _NO_MEMORY)
+        )
 
-    def _words(self, code: int, is_out_of_memory: bool) -> str:
+    def _words(self, code: int, *, is_out_of_memory: bool) -> str:
         bounds = self._bounds
         limit = size(bounds.memory_bytes)
         if self._killed == "gone":
@@ -159,8 +165,10 @@ def _cpu_seconds(bounds: Bounds) -> int:
 def _defer(pid: int) -> None:
     """Let other processes go first. Applies to all threads of the process's group."""
     with suppress(OSError):
-        now = os.getpriority(os.PRIO_PGRP, pid)
-        os.setpriority(os.PRIO_PGRP, pid, min(now + _DEFERS_BY, 19))
+        nice = min(os.getpriority(os.PRIO_PGRP, pid) + _DEFERS_BY, 19)
+        os.setpriority(os.PRIO_PGRP, pid, nice)
+        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as session:
+            session.write(f"{nice}")
 
 
 def _be_the_child(work: Work, bounds: Bounds, output: int, last: int) -> NoReturn:
@@ -195,7 +203,8 @@ def _bound(bounds: Bounds, keeps: tuple[int, int]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.setpgid(0, 0)  # Ctrl-C reaches the parent, which ends this process
+    # Ctrl-C reaches the parent, which ends this process. Linux shares out CPU time by session.
+    os.setsid()
     end_with_parent()
     faulthandler.disable()
     nothing = os.open(os.devnull, os.O_RDWR)

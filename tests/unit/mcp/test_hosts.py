@@ -14,7 +14,7 @@ import pytest
 from memreplay.errors import UsageError
 from memreplay.mcp import calls, hosts
 from memreplay.mcp.calls import ReportedError, StoppedError, ToolCall
-from memreplay.mcp.hosts import MOST, Hosts, _Host
+from memreplay.mcp.hosts import MOST, _Host
 from memreplay.mcp.query_host import Order
 from tests.hostile_queries.processes import children_of, threads_of, tree_of
 from tests.unit.mcp.conftest import LEAKY, Asks, snapshot
@@ -157,7 +157,12 @@ def test_killed_processes_are_replaced(tool_call: ToolCall) -> None:
 def test_queries_end_with_the_hosts(tool_call: ToolCall) -> None:
     assert ask(tool_call, "select 1 as x") == ONE
     host = host_of(tool_call)
-    thread = Thread(target=lambda: pytest.raises(ReportedError, ask, tool_call, ENDLESS))
+
+    def stuck() -> None:
+        with pytest.raises(ReportedError):
+            ask(tool_call, ENDLESS)
+
+    thread = Thread(target=stuck)
     thread.start()
     running: list[int] = []
     until = time.monotonic() + 20
