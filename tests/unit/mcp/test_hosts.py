@@ -12,9 +12,9 @@ from threading import Event, Thread, Timer
 import pytest
 
 from memreplay.errors import UsageError
-from memreplay.mcp import calls, hosts
-from memreplay.mcp.calls import ReportedError, StoppedError, ToolCall
-from memreplay.mcp.hosts import MOST, _Host
+from memreplay.mcp import calls, hosts, querying
+from memreplay.mcp.calls import ReportedError, ToolCall
+from memreplay.mcp.hosts import MOST, StoppedError, _Host
 from memreplay.mcp.query_host import Order
 from tests.hostile_queries.processes import children_of, threads_of, tree_of
 from tests.unit.mcp.conftest import LEAKY, Asks, snapshot
@@ -94,7 +94,7 @@ def test_unreadable_files_are_an_error(asks: Asks, folder: Path) -> None:
 
 
 def test_stuck_query_blocks_no_other(tool_call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "BOUNDS", calls.BOUNDS._replace(seconds=3.0))
+    monkeypatch.setattr(calls, "BOUNDS", querying.BOUNDS._replace(seconds=3.0))
     ask(tool_call, "select 1 as x")
     said: list[str] = []
 

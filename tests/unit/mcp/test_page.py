@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from memreplay.mcp import cache, hosts, listing, paging, patterns, querying, running
+from memreplay.analysis.code import linear
+from memreplay.mcp import cache, hosts, listing, paging, querying, running
 from memreplay.mcp.tools import TOOLS, Toolbox
 from memreplay.render import compact
 from tests.conftest import ROOT
@@ -59,7 +60,7 @@ def test_limits_match_those_in_the_code() -> None:
     assert (cache.MOST, cache.MOST_BYTES) == (4, 1 << 30)
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits
-    assert f"at most {patterns.LONGEST} characters and {patterns.MOST_REPEATS} repeats" in limits
+    assert f"{linear.MOST_SECONDS:g} seconds per call" in limits
     assert running.AT_ONCE == 4
     assert "four calls run at once" in limits
     assert f"{len(TOOLS)}" == "13"
