@@ -390,7 +390,9 @@ def test_toml_in_documents_is_a_valid_configuration(block: Block, here: Path) ->
     if {*told} & OTHERS_KEYS:
         return
     (here / "memreplay.toml").write_text(block.text, encoding="utf-8")
-    done = CliRunner().invoke(app, ["gate", "snap.pkl", "--base", "ci/base.json"])
+    done = CliRunner().invoke(
+        app, ["gate", "snap.pkl", "--base", "ci/base.json", "--config", "memreplay.toml"]
+    )
     assert "memreplay.toml: " not in done.output  # tomllib's errors start like this
 
 

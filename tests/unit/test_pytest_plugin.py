@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -375,6 +376,46 @@ def test_modules():
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
     pytester.runpytest_subprocess(*early).assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_plugin_does_almost_nothing_without_markers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts calls, because they take the same number of instructions every time. Importing the
+    module and its hooks for no test take less than a millisecond.
+    """
+    with_torch(pytester, monkeypatch, cuda=True)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    pytester.makepyfile("".join(f"def test_{i}(): pass\n" for i in range(100)))
+    pytester.makepyfile(
+        run="""
+import sys
+import pytest
+
+calls = 0
+
+def count(frame, event, _):
+    global calls
+    calls += event == "call" and "memreplay" in frame.f_globals.get("__name__", "").split(".")
+
+sys.setprofile(count)
+pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+sys.setprofile(None)
+print("calls", calls)
+"""
+    )
+    found = [
+        int(
+            pytester.runpython_c(f"import sys; sys.argv[1:] = {more!r}; import run")
+            .outlines[-1]
+            .split()[1]
+        )
+        for more in (["--collect-only"], [])
+    ]
+    collected, ran = found
+    assert 0 < collected <= 20
+    assert ran - collected <= 400  # 100 tests
 
 
 @pytest.mark.slow

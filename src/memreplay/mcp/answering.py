@@ -166,12 +166,7 @@ def steps(one: Any, tool_call: ToolCall) -> Lines:
 
 def sql(one: Any, tool_call: ToolCall) -> Lines:
     """Return a query's rows."""
-    from memreplay.mcp.querying import queried
-
-    def work(snapshot: Snapshot) -> Lines:
-        return queried(snapshot, tool_call.rules, one.query, tool_call.stop)
-
-    return tool_call.about(one.file, work, salvage=one.salvage)
+    return tool_call.ask(one.file, one.query, salvage=one.salvage)
 
 
 def _about(one: Any, tool_call: ToolCall, work: Callable[[Snapshot], Document]) -> Lines:

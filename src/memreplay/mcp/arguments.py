@@ -19,7 +19,6 @@ from memreplay.commands.shared.source import Reading
 from memreplay.commands.simulate.find import SimulateOptions
 from memreplay.declared import Field, built, declared
 from memreplay.errors import UsageError
-from memreplay.mcp.patterns import checked_pattern
 
 # Replaces the options' help texts. Models read all of this with every request, so texts are short,
 # or empty if the name says enough.
@@ -45,7 +44,6 @@ WORDS = {
     "step_annotation": "the step annotation; default: detected",
     "step_period": "or the number of events",
 }
-_PATTERNS = ("include", "exclude")
 _MOST = {int: 2**31 - 1}
 # Options that are explained in another tool's description.
 _SAID = {"by": "as in peak", "at": "as in at", "include": "as in peak"}
@@ -137,8 +135,6 @@ def given(arguments: Any, record: type[Struct]) -> Any:
 
 
 def _value(name: str, field: Field, value: Any) -> Any:
-    if name in _PATTERNS:
-        value = checked_pattern(name, value)
     try:
         found = field.opt.parse(value) if field.opt.parse else value
     except UsageError as error:

@@ -71,7 +71,7 @@ class Kept:
             self._entries.move_to_end(key)
             entry.users += 1
             # Drop older versions of the file at this path.
-            for other in [one for one in self._entries if _is_older(one, key)]:
+            for other in [one for one in self._entries if is_older(one, key)]:
                 self._drop(other)
             return entry
 
@@ -102,7 +102,8 @@ def _there(entry: _Entry) -> Snapshot:
     return entry.snapshot
 
 
-def _is_older(one: Key, than: Key) -> bool:
+def is_older(one: Key, than: Key) -> bool:
+    """Return whether a key is another version of the same path's file."""
     return one[0].path == than[0].path and one[0] != than[0]
 
 

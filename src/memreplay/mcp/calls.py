@@ -12,10 +12,14 @@ from memreplay.commands.shared.errors import attempt_unreported
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import MemreplayError
 from memreplay.mcp.cache import Kept
+from memreplay.mcp.hosts import Hosts, StoppedError
+from memreplay.mcp.query_host import Asked, Order
+from memreplay.mcp.querying import BOUNDS
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.mcp.allowed import Allowed, AllowedFile
+    from memreplay.render.compact import CompactLine
     from memreplay.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -25,15 +29,12 @@ class ReportedError(MemreplayError):
     """An error, with the message that the command line prints, including the file name."""
 
 
-class StoppedError(Exception):
-    """The caller has given up."""
-
-
 class ToolCall(Struct, frozen=True):
     """One call: the server's state, and whether the caller has given up."""
 
     allowed: Allowed
     kept: Kept
+    hosts: Hosts
     reading: Reading
     rules: tuple[Rule, ...]
     stop: Event
@@ -56,6 +57,29 @@ class ToolCall(Struct, frozen=True):
         with self.kept.using(files, self._read) as (before, after):
             self.check()
             return reported("", lambda: work(before, after))
+
+    def ask(self, file: str, query: str, *, salvage: bool = False) -> list[CompactLine]:
+        """Return a query's rows, or the tables without a query.
+
+        The query runs in another process, so it doesn't wait for other calls about the same file,
+        nor they for it. Raises ReportedError, or UsageError if the file isn't allowed.
+        """
+        allowed = self.allowed.file(file)
+        reading = self.reading
+        order = Order(
+            allowed.name,
+            allowed.identity.size,
+            salvage,
+            tuple(dict(reading.limits).items()),
+            reading.project,
+            self.rules,
+        )
+        source = (lambda: self.allowed.open(allowed)), order
+        asked = Asked(query, BOUNDS)
+        return reported(
+            allowed.name,
+            lambda: self.hosts.ask((allowed.identity, salvage), source, asked, self.stop),
+        )
 
     def check(self) -> None:
         """Raise StoppedError if the caller has given up."""

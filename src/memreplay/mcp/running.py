@@ -9,6 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 AT_ONCE = 4
+QUERIES_AT_ONCE = 2  # besides the other calls
 
 
 class Threads:

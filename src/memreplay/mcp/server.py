@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from memreplay.io.version import __version__
 from memreplay.mcp.arguments import schema_of
 from memreplay.mcp.cache import Kept
 from memreplay.mcp.calls import ReportedError, ToolCall, reported
+from memreplay.mcp.hosts import Hosts
 from memreplay.mcp.leaving import end_at_signals, watch_output
 from memreplay.mcp.paging import bounded
-from memreplay.mcp.running import Threads
+from memreplay.mcp.running import QUERIES_AT_ONCE, Threads
 from memreplay.mcp.tools import INSTRUCTIONS, TOOLS, Toolbox
 from memreplay.texts import clean
 
@@ -44,7 +46,8 @@ def listed_tools() -> list[types.Tool]:
 
 def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Server[Any]:
     """Create a server for these folders, within its event loop."""
-    toolbox, kept, threads = Toolbox(), Kept(), Threads()
+    toolbox, kept, hosts = Toolbox(), Kept(), Hosts()
+    threads, queries = Threads(), Threads(QUERIES_AT_ONCE)
     tools = listed_tools()
 
     async def list_tools(
@@ -58,21 +61,31 @@ def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Se
         given: Mapping[str, Any] = params.arguments or {}
 
         def work(stop: Event) -> str:
-            tool_call = ToolCall(allowed, kept, reading, rules, stop)
+            hosts.get_ready()
+            tool_call = ToolCall(allowed, kept, hosts, reading, rules, stop)
             return reported("", lambda: toolbox.call(params.name, given, tool_call))
 
         try:
-            return _result(await threads.run(work))
+            # Queries that take long don't keep other calls waiting.
+            return _result(await (queries if params.name == "sql" else threads).run(work))
         except ReportedError as error:
             return _result(bounded(clean(str(error))), is_error=True)
         except Exception as error:  # this is a bug, but it shouldn't end the session
             words = f"internal error: {type(error).__name__}: {error}"
             return _result(bounded(clean(words)), is_error=True)
 
+    @asynccontextmanager
+    async def session(_server: Server[Any]) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            hosts.close()
+
     return Server(
         "memreplay",
         version=__version__,
         instructions=INSTRUCTIONS,
+        lifespan=session,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

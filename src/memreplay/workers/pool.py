@@ -7,7 +7,6 @@ import select
 import selectors
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,16 +25,13 @@ from memreplay.workers.running import (
     packed_item,
     packed_work,
 )
+from memreplay.workers.spawning import beside_standard, start_python
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _LOOK_SECONDS = 1.0  # how often to check that silent workers are still alive
 _FALSE_STARTS = 3  # give up after this many workers in a row die before they're ready
-
-# A worker uses one processor. Libraries that start a thread for each processor would compete for
-# it.
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def processors() -> int:
@@ -199,25 +195,9 @@ class _Crew:
         """Start a worker. Return False if there can't be more."""
         from multiprocessing.connection import Pipe  # a browser doesn't have this package
 
-        ours, theirs = map(_beside_standard, Pipe())
-        number = theirs.fileno()
-        said: list[Any] = sys.path  # some programs put path objects here, which Python ignores
-        path = [one for one in said if isinstance(one, str)]
-        code = (
-            f"import sys; sys.path[:] = {path!a}; "
-            f"from memreplay.workers.worker import main; main({number})"
-        )
-        # Block SIGINT from the start. Otherwise a worker that is still loading would print a
-        # traceback.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        ours, theirs = map(beside_standard, Pipe())
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[number],
-                env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
-            )
+            process = start_python("memreplay.workers.worker", theirs.fileno())
             worker = _Worker(process, ours)
             self._workers.append(worker)
         except OSError as error:
@@ -226,7 +206,6 @@ class _Crew:
                 return False
             raise MemreplayError(f"can't start a worker: {in_a_line(error)}") from None
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
         self._selector.register(ours, selectors.EVENT_READ, worker)
         with suppress(OSError):  # the worker is already dead, which will be noticed later
@@ -300,17 +279,3 @@ class _Crew:
         except ValueError:
             name = f"signal {-code}"
         return f"{name}, maybe out of memory" if name == "SIGKILL" else name
-
-
-def _beside_standard(end: Connection) -> Connection:
-    """Move a socket off descriptors 0 to 2.
-
-    If this process has closed a standard stream, the worker's stderr would replace the socket and
-    corrupt answers.
-    """
-    if end.fileno() > 2:
-        return end
-    import fcntl
-
-    with end:
-        return type(end)(fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))

@@ -26,7 +26,7 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(descriptor)
     _end_with(descriptor)
-    _be_the_first_to_go()
+    be_the_first_to_go()
     try:
         packed_work, memory_bytes = pickle.loads(connection.recv_bytes())
         try:
@@ -45,12 +45,12 @@ def main(descriptor: int) -> None:
         os._exit(1)
 
 
-def bound_memory(more_bytes: int) -> None:
+def bound_memory(more_bytes: int) -> bool:
     """Limit how much more memory this process may allocate. Beyond that, allocations raise
     MemoryError.
 
     Limits writable memory (RLIMIT_DATA), not address space (RLIMIT_AS), because mapped files and
-    reserved addresses take no memory. Does nothing without /proc.
+    reserved addresses take no memory. Returns False and does nothing without /proc.
     """
     import resource
 
@@ -58,12 +58,13 @@ def bound_memory(more_bytes: int) -> None:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             taken = next(line for line in status if line.startswith("VmData:"))
     except (OSError, StopIteration):
-        return
+        return False
     limit = int(taken.split()[1]) * 1024 + more_bytes
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     if most != resource.RLIM_INFINITY:
         limit = min(limit, most)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+    return True
 
 
 def _end_with(descriptor: int) -> None:
@@ -81,8 +82,8 @@ def _end_with(descriptor: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _be_the_first_to_go() -> None:
-    """Make the kernel's OOM killer pick workers before the pool."""
+def be_the_first_to_go() -> None:
+    """Make the kernel's OOM killer pick this process before its parent."""
     with suppress(OSError):
         own = "/proc/self/oom_score_adj"
         with open(own, encoding="ascii") as score:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -14,6 +14,7 @@ from memreplay.commands.shared.source import Reading
 from memreplay.mcp.allowed import Allowed
 from memreplay.mcp.cache import Kept
 from memreplay.mcp.calls import ToolCall
+from memreplay.mcp.hosts import Hosts
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
@@ -46,17 +47,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asks() -> Asks:
+def asks() -> Iterator[Asks]:
     """Return a function that calls tools on some folders."""
+    hosts = Hosts()
 
     def made(*folders: Path, kept: Kept | None = None, **reading: object) -> ToolCall:
         allowed = Allowed([str(one) for one in folders])
         return ToolCall(
             allowed,
             Kept() if kept is None else kept,
+            hosts,
             Reading(**reading),  # type: ignore[arg-type]
             rules_of({}, ""),
             Event(),
         )
 
-    return made
+    yield made
+    hosts.close()

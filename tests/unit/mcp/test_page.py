@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from memreplay.mcp import cache, listing, paging, patterns, querying, running
+from memreplay.analysis.code import linear
+from memreplay.mcp import cache, hosts, listing, paging, querying, running
 from memreplay.mcp.tools import TOOLS, Toolbox
+from memreplay.render import compact
 from tests.conftest import ROOT
 from tests.test_project import missing_lines
 from tests.unit.mcp.conftest import Asks
@@ -49,11 +51,16 @@ def test_limits_match_those_in_the_code() -> None:
     assert f"at most {querying.MOST_ROWS:,} rows" in limits
     assert f"stopped after {querying.MOST_SECONDS:g} seconds" in limits
     assert querying._SETTINGS == {"memory_limit": "512MB", "threads": "2"}
-    assert "two threads and 512 MB" in limits
+    assert (querying.MOST_MEMORY, hosts.MOST, running.QUERIES_AT_ONCE) == (1 << 30, 2, 2)
+    assert "two threads and 1 GiB of memory" in limits
+    assert "two queries at once" in limits
+    assert "the last two snapshots" in limits
+    assert f"{hosts.OPEN_SECONDS / 60:g} minutes to read" in limits
+    assert f"cell has at most {compact.OTHER:,} characters" in limits
     assert (cache.MOST, cache.MOST_BYTES) == (4, 1 << 30)
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits
-    assert f"at most {patterns.LONGEST} characters and {patterns.MOST_REPEATS} repeats" in limits
+    assert f"{linear.MOST_SECONDS:g} seconds per call" in limits
     assert running.AT_ONCE == 4
     assert "four calls run at once" in limits
     assert f"{len(TOOLS)}" == "13"

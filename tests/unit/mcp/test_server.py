@@ -220,7 +220,9 @@ def test_replaced_file_is_read_again(folder: Path) -> None:
     assert "peak 56.4 MiB" in second
 
 
-def test_ten_calls_read_a_file_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_and_queries_each_read_a_file_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = []
     before = Allowed.open
 
@@ -235,7 +237,7 @@ def test_ten_calls_read_a_file_once(folder: Path, monkeypatch: pytest.MonkeyPatc
             await client.call_tool(tool, given)
 
     session(work, folder)
-    assert opened == ["run/leaky_training.pkl.gz"]
+    assert opened == ["run/leaky_training.pkl.gz"] * 2
 
 
 def test_concurrent_calls_give_the_same_answers(folder: Path) -> None:

@@ -24,7 +24,7 @@ def harmless(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Record a worker's actions on its own process, instead of carrying them out."""
     done: list[object] = []
     monkeypatch.setattr(worker, "_end_with", lambda number: done.append("watches"))
-    monkeypatch.setattr(worker, "_be_the_first_to_go", lambda: done.append("first to go"))
+    monkeypatch.setattr(worker, "be_the_first_to_go", lambda: done.append("first to go"))
     monkeypatch.setattr(worker, "bound_memory", done.append)
     monkeypatch.setattr(signal, "signal", lambda *what: done.append(what))
     return done
@@ -89,8 +89,8 @@ def test_worker_is_more_likely_to_be_killed_than_the_pool(
     monkeypatch.setattr(
         worker, "open", lambda name, *rest, **more: score.open(*rest), raising=False
     )
-    worker._be_the_first_to_go()  # does nothing if the file doesn't exist
+    worker.be_the_first_to_go()  # does nothing if the file doesn't exist
     for before, after in [("0", "500"), ("900", "1000")]:
         score.write_text(before)
-        worker._be_the_first_to_go()
+        worker.be_the_first_to_go()
         assert score.read_text() == after

@@ -25,8 +25,7 @@ from memreplay.analysis.code.patterns import Patterns, compiled
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    import re
-
+    from memreplay.analysis.code.linear import Linear
     from memreplay.snapshot.snapshot import Snapshot
 
 MAX_RULES = 64  # because each rule has its own bit in a 64-bit number
@@ -239,7 +238,7 @@ def _parsed(given: object, number: int, source: str) -> Rule:
 def _patterns(rules: Sequence[Rule], key: str) -> Patterns:
     """Prepare the rules' conditions of one kind, one bit per rule."""
     own: list[tuple[int, str]] = []
-    given: list[tuple[int, re.Pattern[str]]] = []
+    given: list[tuple[int, Linear]] = []
     for bit, rule in enumerate(rules):
         pattern = getattr(rule, key)
         if pattern in _OWN:

@@ -1,4 +1,4 @@
-"""Search frames for regular expressions: memreplay's own in native code, users' with `re`."""
+"""Search frames for regular expressions: memreplay's own in native code, users' in linear time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,29 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from memreplay.analysis.code.linear import Linear
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def compiled(pattern: str, what: str) -> re.Pattern[str]:
+def compiled(pattern: str, what: str) -> Linear:
     """Compile a regular expression. Raises a UsageError that explains what's wrong; `what` names
     the expression.
     """
+    from memreplay.analysis.code.linear import Linear, UnsupportedError  # most commands have none
+
     try:
         with warnings.catch_warnings():
             # Python only warns about sets such as `[[a`, which later versions may interpret
             # differently.
             warnings.simplefilter("ignore", FutureWarning)
-            return re.compile(pattern)
+            return Linear(pattern, what)
     except re.error as error:
         raise UsageError(f"{what} is not a regular expression: {error}") from None
+    except UnsupportedError:
+        raise UsageError(
+            f"{what} can't be searched for in bounded time: leave out backreferences, conditions,"
+            " possessive repeats, and looking more than one character ahead or behind"
+        ) from None
     except (OverflowError, RecursionError):
         raise UsageError(
             f"{what} is not a usable regular expression: too large or nested too deeply"
@@ -54,9 +62,7 @@ class Patterns:
     a user's.
     """
 
-    def __init__(
-        self, own: Iterable[tuple[int, str]], given: Iterable[tuple[int, re.Pattern[str]]]
-    ) -> None:
+    def __init__(self, own: Iterable[tuple[int, str]], given: Iterable[tuple[int, Linear]]) -> None:
         self._own = regexes(*own)
         self._given = tuple(given)
 
@@ -69,6 +75,8 @@ class Patterns:
         found: list[int] = memoryview(self._own.of_frames(snap.native)).tolist()
         if not self._given:
             return found
+        for _, pattern in self._given:
+            pattern.spent_s = 0.0  # the limit is per file
         code = snap.code
         # Each `file:function` is searched only once, even if many of its lines are frames.
         known: dict[tuple[int, int], int] = {}

@@ -12,6 +12,7 @@ from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.code.linear import Linear
     from memreplay.analysis.selecting.selection import Filters
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.replay import Usage
@@ -99,7 +100,7 @@ def clean_pattern(pattern: str) -> str:
     return text.replace("…", ".*")
 
 
-def searches(pattern: str) -> list[re.Pattern[str]]:
+def searches(pattern: str) -> list[Linear]:
     """Return what to search for: the pattern as a regular expression and as literal text, because
     C++ names often aren't valid expressions.
 
@@ -163,5 +164,5 @@ def _bits_of_frames(
     return found, missing
 
 
-def _any(searched: list[re.Pattern[str]], texts: list[str]) -> bool:
+def _any(searched: list[Linear], texts: list[str]) -> bool:
     return any(one.search(text) for one in searched for text in texts)

@@ -47,6 +47,7 @@ BROKEN = NOT_TRUSTED
     exits={0: "within the budgets", 1: "over a budget, or unable to check it"},
     words={
         "force": "Overwrite the --save-base file.",
+        "config_file": "Configuration file in TOML. A gate ignores a file that isn't named here.",
     },
     after="With several files, the highest exit code is returned.",
 )
@@ -57,10 +58,11 @@ def command(
     reading: Reading,
     shown: GateShown,
 ) -> int:
-    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from the
-    configuration (see memreplay help gate). The first line says whether it passed, or which limit
+    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from a
+    configuration named by --config (see memreplay help gate). The first line says whether it passed, or which limit
     was exceeded, by how much, and by which code.
     """
+    reading = replace(reading, config=reading.config.only_named())
     if options.saving.save_base is not None:
         check_saving(files, options)
         return save_base(files[0], reading, options, shown.most)

@@ -53,8 +53,8 @@ def all_budgets(
     budgets = (*given_budgets(options), *configured)
     if not budgets:
         raise UsageError(
-            f"no limit is set; give one of {', '.join(spelled(LIMITS))}, or [[gate]] in"
-            " memreplay.toml"
+            f"no limit is set; give one of {', '.join(spelled(LIMITS))}, or --config FILE"
+            " with [[gate]] tables"
         )
     for one in budgets:
         if one.needs_base and base is None:

@@ -4,10 +4,13 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from memreplay.commands.shared.errors import say
 from memreplay.declared import Opt
 from memreplay.errors import UsageError
 
@@ -69,7 +72,20 @@ class ConfigChoice(Struct, frozen=True):
         """
         if not self._read:
             self._read.append(self._load())
+            if self.config_file is None and self._read[0].name:
+                say(f"configuration: {self._read[0].name} (--config none ignores it)")
         return self._read[0]
+
+    def only_named(self) -> "ConfigChoice":
+        """Return the choice without a configuration that is merely found, because the folder may be
+        a stranger's. Says so if there is one.
+        """
+        if self.config_file is not None:
+            return self
+        with suppress(UsageError):  # an invalid one isn't used either
+            if name := _found(os.getcwd()).name:
+                say(f"not using {name}: a gate needs --config {os.path.relpath(name)} for that")
+        return replace(self, config_file=NONE)
 
     def _load(self) -> Config:
         if self.config_file == NONE:

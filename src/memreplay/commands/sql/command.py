@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from itertools import islice
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
+from memreplay.analysis.selecting.sizes import parse_size
 from memreplay.commands.shared.declaring import Arg, as_command
+from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
 from memreplay.commands.shared.output import (
     Output,
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
     from memreplay.export.tables.joined import Joined
     from memreplay.export.tables.querying import Rows
     from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.workers.contained import Bounds
 
+LEAST_MEMORY = 256 << 20
+MOST_SECONDS = 10**9
+_DUCKDB_PERCENT = 80  # of the memory; functions allocate the rest outside of DuckDB's own limit
 _LINES = 1_000  # number of lines to write per call
 _ENDINGS = {
     ".csv": "csv",
@@ -43,6 +49,24 @@ _ENDINGS = {
 }
 
 
+def _parse_memory(text: str) -> int:
+    size = parse_size(text)
+    if size < LEAST_MEMORY:
+        raise UsageError(f"{text!r} is too small here; give at least 256MiB")
+    return size
+
+
+def machine_memory() -> int:
+    """Return the machine's memory in bytes, or that of the container."""
+    total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with (
+        suppress(OSError, ValueError),  # no such file, or "max"
+        open("/sys/fs/cgroup/memory.max", encoding="ascii") as said,
+    ):
+        total = min(total, int(said.read()))
+    return total
+
+
 class SqlOptions(Options, frozen=True):
     """Options for what the query may do, and how to write its rows."""
 
@@ -50,6 +74,26 @@ class SqlOptions(Options, frozen=True):
         Literal["text", "csv", "json", "ndjson", "parquet"] | None,
         Opt("How to write the rows (default: from OUT's extension, else text).", group="Output"),
     ] = None
+    memory: Annotated[
+        int | None,
+        Opt(
+            "Stop the query when it takes more memory than this, such as 8GiB (default: three"
+            " quarters of the machine's).",
+            "SIZE",
+            parse=_parse_memory,
+            brief="Stop the query when it takes more memory.",
+            shown=None,
+        ),
+    ] = None
+    timeout: Annotated[
+        float,
+        Opt(
+            "Stop the query after this time.",
+            "SECONDS",
+            least=0.001,
+            most=MOST_SECONDS,
+        ),
+    ] = 3600.0
     allow_files: Annotated[
         bool,
         Opt(
@@ -58,6 +102,20 @@ class SqlOptions(Options, frozen=True):
             brief="Let the query use files and the network.",
         ),
     ] = False
+
+    def bounds(self) -> Bounds:
+        """Return the limits of the query's process."""
+        from memreplay.workers.contained import Bounds
+        from memreplay.workers.pool import processors
+
+        return Bounds(
+            machine_memory() * 3 // 4 if self.memory is None else self.memory,
+            self.timeout,
+            processors(),
+            may_write=self.allow_files,
+            memory_advice="aggregate, or allow more with --memory SIZE",
+            time_advice="narrow it with where or limit, or allow more with --timeout SECONDS",
+        )
 
 
 @as_command(
@@ -108,7 +166,7 @@ def command(
         if query is None:
             _list(tables)
         else:
-            _run(tables, query, fmt, output.output, allow_files=options.allow_files)
+            _run(tables, query, fmt, output.output, options)
         for name, snapshot in snapshots.items():
             if snapshot.truncation is not None:
                 say(f"{name}: {CUT_OFF}" if len(snapshots) > 1 else CUT_OFF)
@@ -215,19 +273,36 @@ def _list(tables: dict[str, Joined]) -> None:
 
 
 def _run(
-    tables: dict[str, Joined], query: str, fmt: str, output: str | None, *, allow_files: bool
+    tables: dict[str, Joined], query: str, fmt: str, output: str | None, options: SqlOptions
 ) -> None:
-    from memreplay.export.tables.querying import Queries
+    """Run a query in a process of its own, and write its rows."""
+    from memreplay.workers.contained import Contained, is_possible
 
-    queries = Queries(tables, allow_files=allow_files)
-    try:
-        with queries.result(query) as rows:
-            if rows is None:
-                raise UsageError("the query is empty")
-            with byte_output(output) as out:
-                _write(rows, fmt, out, whole=output is not None and output != "-")
-    finally:
-        queries.close()
+    is_file = output is not None and output != "-"
+    bounds = options.bounds()
+
+    def work(out: IO[bytes]) -> None:
+        from memreplay.export.tables.querying import Queries
+
+        duckdb_bytes = bounds.memory_bytes * _DUCKDB_PERCENT // 100
+        settings = {"memory_limit": f"{duckdb_bytes >> 10}KiB"}
+        queries = Queries(tables, allow_files=options.allow_files, settings=settings)
+        rows = queries.result(query)
+        if rows is None:
+            raise UsageError("the query is empty")
+        _write(rows, fmt, out, whole=is_file)
+
+    if not is_possible():
+        with byte_output(output) as out:
+            work(out)
+        return
+    with Contained(work, bounds) as running, undone_by_signals(running.kill):
+        pieces = iter(running)
+        first = next(pieces, b"")  # if the query fails at once, nothing is written
+        with byte_output(output) as out:
+            out.write(first)
+            for piece in pieces:
+                out.write(piece)
 
 
 def _write(rows: Rows, fmt: str, out: IO[bytes], *, whole: bool) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
-from queue import Full, Queue
-from threading import Event, Thread
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import MissingExtraError, UsageError
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 NEEDS_DUCKDB = "sql needs DuckDB 1.5 or later"
 OLDEST = (1, 5)  # earlier versions can only scan a registered stream once
 ROWS = 1 << 14  # rows per result batch
-_AHEAD = 4  # maximum number of batches that wait to be written
 
 # Queries can only use these tables: no files, network, program variables, extension downloads or
 # temporary folders. They can't change these settings.
@@ -36,6 +32,7 @@ _SAFE = {
 ALLOW_FILES = "--allow-files lets a query do this"
 # The prefix of DuckDB's messages.
 _KIND = re.compile(r"\A(?:[A-Z][A-Za-z]* )+Error: ")
+_NO_MEMORY = re.compile(r"\AOut of Memory Error: |std::bad_alloc")
 _COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column named "?(\w+)"?')
 _PLACE = re.compile(r"\n\s*LINE \d+:.*\Z", re.DOTALL)
 
@@ -95,10 +92,6 @@ class Queries:
         """Release the tables."""
         self._connection.close()
 
-    def interrupt(self) -> None:
-        """Interrupt the running query, from another thread. Reading its rows raises UsageError."""
-        self._connection.interrupt()
-
     def only_asks(self, query: str) -> bool:
         """Return whether every statement only reads. Raises UsageError for invalid SQL."""
         kinds = self._duckdb.StatementType
@@ -108,66 +101,41 @@ class Queries:
             raise UsageError(_words(str(error))) from None
         return all(one.type in (kinds.SELECT, kinds.EXPLAIN) for one in statements)
 
-    @contextmanager
-    def result(self, query: str) -> Iterator[Rows | None]:
-        """Run a query, and return its rows as they arrive.
+    def result(self, query: str) -> Rows | None:
+        """Run a query, and return its rows, which are computed as they are read.
 
         If there are several statements, the rows are the last one's. Returns None if there is
-        nothing to run. Raises UsageError for errors in the query, even while rows are read.
-
-        The query runs on a thread, because DuckDB doesn't check for signals everywhere. Waiting
-        here lets Ctrl-C stop it.
+        nothing to run. Raises UsageError for errors in the query, even while rows are read, and
+        MemoryError if memory doesn't suffice.
         """
-        found: Queue[Any] = Queue(_AHEAD)
-        stop = Event()
-        thread = Thread(target=self._work, args=(query, found, stop), daemon=True)
-        thread.start()
-        try:
-            schema = self._next(found)
-            yield None if schema is None else Rows(schema, iter(partial(self._next, found), None))
-        finally:
-            stop.set()
-            if thread.is_alive():
-                self._connection.interrupt()
-            thread.join()
-
-    def _work(self, query: str, found: Queue[Any], stop: Event) -> None:
-        """Put the schema, the batches and then None into the queue, or the error."""
-
-        def put(item: object) -> None:
-            done = False
-            while not done and not stop.is_set():
-                with suppress(Full):
-                    found.put(item, timeout=0.1)
-                    done = True
-
-        try:
+        with self._clear_errors():
             rows = self._connection.sql(query)
-            if rows is not None:
-                reader = (getattr(rows, "to_arrow_reader", None) or rows.fetch_record_batch)(ROWS)
-                put(reader.schema)
-                for batch in reader:
-                    put(batch)
-                    if stop.is_set():
-                        return
-            put(None)
-        except BaseException as error:  # the waiting thread raises the error
-            put(error)
+            if rows is None:
+                return None
+            reader = (getattr(rows, "to_arrow_reader", None) or rows.fetch_record_batch)(ROWS)
+            return Rows(reader.schema, self._batches(reader))
 
-    def _next(self, found: Queue[Any]) -> Any:
-        item = found.get()
-        if not isinstance(item, BaseException):
-            return item
-        # While rows are read, Arrow raises OSError and ValueError for DuckDB's errors.
-        if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
-            raise item
-        # If a table raises an exception inside DuckDB, it arrives as text with its traceback.
-        kind, _, words = str(item).rstrip().rpartition("\n")[2].partition(": ")
-        if kind == "MemoryError":
-            raise MemoryError(words) from None
-        denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
-        hint = f"; {self._denied}" if denied else self._whose(str(item))
-        raise UsageError(_words(str(item)) + hint) from None
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        with self._clear_errors():
+            yield from reader
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Turn DuckDB's errors into one line. While rows are read, Arrow raises them as OSError and
+        ValueError.
+        """
+        try:
+            yield
+        except (self._duckdb.Error, OSError, ValueError) as error:
+            # If a table raises an exception inside DuckDB, it arrives as text with its traceback.
+            kind, _, words = str(error).rstrip().rpartition("\n")[2].partition(": ")
+            if kind == "MemoryError":
+                raise MemoryError(words) from None
+            if _NO_MEMORY.search(str(error)):
+                raise MemoryError(str(error)) from None
+            denied = isinstance(error, self._duckdb.PermissionException) and not self._allow_files
+            hint = f"; {self._denied}" if denied else self._whose(str(error))
+            raise UsageError(_words(str(error)) + hint) from None
 
     def _whose(self, message: str) -> str:
         """Return the tables that have a column that a query expected in another table."""

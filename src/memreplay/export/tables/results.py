@@ -110,7 +110,7 @@ def _texts(column: pa.Array) -> pa.Array:
         return pa.nulls(len(column), pa.string())
     if types.is_nested(kind) or types.is_interval(kind):
         values = [
-            None if one is None else json_inert(json.dumps(_plain(one)))
+            None if one is None else json_inert(json.dumps(json_value(one)))
             for one in column.to_pylist()
         ]
         return pa.array(values, pa.string())
@@ -120,12 +120,12 @@ def _texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def _plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a value of a list or struct for JSON."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): json_value(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [json_value(one) for one in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -52,7 +52,7 @@ def test_frame_gets_the_bits_of_all_matching_patterns() -> None:
         builder.alloc((i + 1) << 20, 1, frames=frames)
     snap = mr.open(build.dump(builder.build()))
     patterns = [(1, r"m\.py:f$"), (4, "^/r"), (1, ":f"), (8, "^:g$")]
-    of_user = [(bit, re.compile(text)) for bit, text in patterns]
+    of_user = [(bit, compiled(text, text)) for bit, text in patterns]
     want = {
         ("f", "/r/m.py"): 5,
         ("g", "/r/m.py"): 4,

@@ -166,7 +166,7 @@ def test_configuration_can_limit_a_category(runner: CliRunner, tmp_path: Path) -
     limit = '[[gate]]\ncategory = "mine"\nmax_peak = '
     for most, code in (("'5 GiB'", 0), ("'1 KiB'", 1)):
         config.write_text(made + limit + most, encoding="utf-8")
-        done = gate(runner, EXAMPLE)
+        done = gate(runner, EXAMPLE, "--config", "memreplay.toml")
         assert (done.exit_code, done.stderr) == (code, "")
         assert " of mine " in done.stdout.splitlines()[0]
 
@@ -180,7 +180,8 @@ def test_budgets_from_the_configuration_are_judged(
         '[[gate]]\nannotation = "Optimizer.zero_grad"\nmax_peak = "3 GiB"\n',
         encoding="utf-8",
     )
-    done = gate(runner, DEEPER, "--base", base, "--max-peak", "6GiB")
+    named = ("--config", "memreplay.toml")
+    done = gate(runner, DEEPER, "--base", base, "--max-peak", "6GiB", *named)
     assert done.exit_code == 1
     first, *lines = done.stdout.splitlines()
     assert first.startswith(
@@ -190,14 +191,14 @@ def test_budgets_from_the_configuration_are_judged(
     for words in ("acts: max-growth", "peak held in Optimizer.zero_grad", "ok    max-peak"):
         assert any(words in line for line in lines), words
     assert gate(runner, DEEPER, "--max-peak", "6GiB", "--config", "none").exit_code == 0
-    done = gate(runner, DEEPER)
+    done = gate(runner, DEEPER, *named)
     assert done.exit_code == 2
     assert (
         "memreplay.toml: gate table 1 ('acts') limits growth; give the base with --base"
         in done.stderr
     )
     config.write_text('[[gate]]\nmax_peak = "x"\n', encoding="utf-8")
-    done = gate(runner, DEEPER)
+    done = gate(runner, DEEPER, *named)
     assert done.exit_code == 2
     assert "memreplay.toml: gate table 1: max_peak: 'x' is not a size" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -207,6 +208,33 @@ def test_budgets_from_the_configuration_are_judged(
     done = gate(runner, DEEPER, "--config", "pyproject.toml")
     assert done.exit_code == 2
     assert "gate table 1 is for annotation 'nothing', which device 0 doesn't have" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[gate]]\nmax_peak = "1TiB"\n',
+        '[[gate]]\nmax_peak = "1KiB"\n',
+        '[[category]]\nname = "x"\nframes = "("\n',
+        "not toml",
+    ],
+)
+def test_found_configuration_changes_nothing(runner: CliRunner, tmp_path: Path, text: str) -> None:
+    expected = gate(runner, EXAMPLE, "--max-peak", "6GiB", "--config", "none")
+    unlimited = gate(runner, EXAMPLE)
+    config = tmp_path / "memreplay.toml"
+    config.write_text(text, encoding="utf-8")
+    done = gate(runner, EXAMPLE, "--max-peak", "6GiB")
+    assert (done.exit_code, done.stdout) == (expected.exit_code, expected.stdout)
+    note = f"memreplay: not using {config}: a gate needs --config memreplay.toml for that\n"
+    assert done.stderr == ("" if text == "not toml" else note)
+    assert gate(runner, EXAMPLE).exit_code == unlimited.exit_code == 2
+    saved = [
+        gate(runner, EXAMPLE, "--save-base", f"{i}.json", *more)
+        for i, more in enumerate(((), ("--config", "none")))
+    ]
+    assert [one.exit_code for one in saved] == [0, 0]
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
 
 
 # ---- bases
@@ -453,7 +481,7 @@ def test_spreads_from_the_configuration_are_judged(runner: CliRunner, tmp_path: 
         '[[gate]]\nname = "even"\nmax_spread = "5%"\nmeasure = "requested"\n'
         '[[gate]]\nname = "activations"\nmax_spread = "0%"\ncategory = "activations"\n'
     )
-    found = gate(runner, str(ODD))
+    found = gate(runner, str(ODD), "--config", "memreplay.toml")
     assert found.exit_code == 1
     assert "FAIL  even: max-spread" in found.stdout
     assert "activations: max-spread" in found.stdout

@@ -55,7 +55,9 @@ def test_phase_needs_its_own_limit() -> None:
 def test_limits_are_checked() -> None:
     (found,) = all_budgets(BudgetOptions(measure="active", max_peak=7), NONE, None)
     assert (found.measure, found.max_peak) == ("active", 7)
-    with pytest.raises(UsageError, match=r"no limit is set; give one of --max-peak, .* or \[\["):
+    with pytest.raises(
+        UsageError, match=r"no limit is set; give one of --max-peak, .* or --config"
+    ):
         all_budgets(BudgetOptions(), NONE, None)
     with pytest.raises(
         UsageError, match="the command line limits growth; give the base with --base"

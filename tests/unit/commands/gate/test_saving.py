@@ -68,7 +68,7 @@ def test_errors_write_no_file(runner: CliRunner, tmp_path: Path) -> None:
     assert baseline(runner, EXAMPLE, "-o", "no/such/base.json").exit_code == 2
     assert baseline(runner, EXAMPLE, "--measure", "reserved").exit_code == 2
     (tmp_path / "memreplay.toml").write_text("[[gate]]\nmax_peak = 'x'\n", encoding="utf-8")
-    done = baseline(runner, EXAMPLE)
+    done = baseline(runner, EXAMPLE, "--config", "memreplay.toml")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "memreplay.toml: gate table 1: max_peak: 'x' is not a size" in done.stderr
 

@@ -113,3 +113,31 @@ def test_unreadable_files_are_an_error(folder: Path) -> None:
 def test_utf_8_byte_order_mark_is_accepted(folder: Path) -> None:
     written(folder / "memreplay.toml", "\ufeffcategory_defaults = false")
     assert ConfigChoice().rules() == ()
+
+
+def test_found_configuration_is_announced_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(folder.parent / "memreplay.toml", RULE)
+    choice = ConfigChoice()
+    choice.load()
+    choice.rules()
+    said = f"memreplay: configuration: {path} (--config none ignores it)\n"
+    assert capsys.readouterr() == ("", said)
+    for named in (path, "none"):
+        ConfigChoice(named).load()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_found_configuration_can_be_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ConfigChoice().only_named().load() == Config()
+    assert capsys.readouterr() == ("", "")
+    path = written(folder.parent / "memreplay.toml", RULE)
+    assert ConfigChoice().only_named().load() == Config()
+    said = f"memreplay: not using {path}: a gate needs --config ../memreplay.toml for that\n"
+    assert capsys.readouterr() == ("", said)
+    assert ConfigChoice(path).only_named().load().name == path
+    Path(path).write_text("not toml", encoding="utf-8")
+    assert ConfigChoice().only_named().load() == Config()
