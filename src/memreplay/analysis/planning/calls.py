@@ -1,0 +1,234 @@
+"""Find the calls of recorded modules, and what recomputing them changes.
+
+torch.utils.checkpoint(use_reentrant=False) runs a module without keeping what its backward pass
+needs. When the backward pass first needs something of the module, the forward pass runs again, up
+to the last result that the backward pass needs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.planning.program import Again
+from memreplay.engine.query._vectors import chosen, constant, counting, joined, vector, zeros
+from memreplay.snapshot.recorded import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memreplay.analysis.advising.lives import Lives
+    from memreplay.engine.query._vectors import Vector
+    from memreplay.snapshot.recorded import Recorded
+    from memreplay.snapshot.replay import Replay
+
+# A member of a ModuleList or Sequential, such as a block of a transformer.
+_MEMBER = re.compile(r"\.\d+(?=\.|$)")
+LEAST_ROWS = 4  # a module with fewer allocations isn't worth recomputing
+
+
+class Call(NamedTuple):
+    """A call of a module in a forward pass, with row numbers."""
+
+    first: int
+    last: int
+    backward: int
+    """The first row that the module's backward pass allocates; -1 if there's none."""
+    until: int
+    """The event before which its backward pass has ended."""
+
+
+class Notes:
+    """The recorder's notes on each row: phases and modules."""
+
+    def __init__(self, lives: Lives, replay: Replay, recorded: Recorded) -> None:
+        self.lives = lives
+        kinds = recorded.of_events(replay)[lives.start]
+        known = kinds != UNKNOWN
+        kinds = chosen(known, kinds, 0)
+        phases, modules = (vector(recorded.kinds[at]) for at in (1, 2))
+
+        def of_phase(name: str) -> Vector:
+            at = recorded.phases.index(name) if name in recorded.phases else -1
+            return known & (phases[kinds] == at) if len(phases) else zeros(len(lives), "?")
+
+        self.forward = of_phase("forward")
+        self.backward = of_phase("backward")
+        self.again = of_phase("recomputation")
+        self.module = chosen(known, modules[kinds], -1) if len(modules) else zeros(len(lives)) - 1
+        self.names = recorded.modules
+
+    def units(self) -> dict[str, Vector]:
+        """Return the modules to recompute, with the numbers of those inside them: the outermost
+        members of lists or, without these, a model's direct submodules.
+        """
+        found: dict[str, list[int]] = {}
+        direct: dict[str, list[int]] = {}
+        for number, name in enumerate(self.names):
+            match = _MEMBER.search(name)
+            if match:
+                found.setdefault(name[: match.end()], []).append(number)
+            else:
+                parts = name.split(".")
+                if len(parts) > 1:
+                    direct.setdefault(".".join(parts[:2]), []).append(number)
+        outside = {
+            name: numbers
+            for name, numbers in direct.items()
+            if not any(one.startswith(f"{name}.") for one in found)
+        }
+        return {name: vector(numbers) for name, numbers in {**found, **outside}.items()}
+
+    def children(self, unit: str) -> Vector:
+        """Return for each row a number of the direct submodule of `unit` that allocated it; -1 for
+        the unit itself and for other modules.
+        """
+        numbers: dict[str, int] = {}
+        of = [-1]
+        for name in self.names:
+            inner = name[len(unit) + 1 :] if name.startswith(f"{unit}.") else ""
+            of.append(numbers.setdefault(inner.partition(".")[0], len(numbers)) if inner else -1)
+        return vector(of)[self.module + 1]
+
+    def calls(self, modules: Vector) -> list[Call]:
+        """Return a module's calls that keep something for a backward pass, in order."""
+        mine = self.module.is_in(modules)
+        if (mine & self.again).any():
+            return []  # it's recomputed already
+        forward = (mine & self.forward).rows()
+        backward = (mine & self.backward).rows()
+        if not len(forward):
+            return []
+        breaks = (forward[1:] - forward[:-1] != 1).rows() + 1
+        firsts = forward[joined([[0], breaks])].tolist()
+        lasts = forward[joined([breaks - 1, [len(forward) - 1]])].tolist()
+        found: list[Call] = []
+        # Passes are in the reverse order of the calls since the last pass.
+        waiting: list[tuple[int, int]] = []
+        for at, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+            waiting.append((first, last))
+            stop = firsts[at + 1] if at + 1 < len(firsts) else len(self.lives)
+            low, high = backward.places([last, stop])
+            if high > low or stop == len(self.lives):
+                found += self._matched(waiting, backward[low:high], stop)
+                waiting = []
+        return sorted(found)
+
+    def _matched(
+        self, waiting: list[tuple[int, int]], rows: Vector, stop: int
+    ) -> Iterator[Call]:
+        lives = self.lives
+        end = lives.events if stop == len(lives) else lives.start[stop]
+        begin = rows[0] if len(rows) else -1
+        for first, last in reversed(waiting):
+            if begin < 0:
+                yield Call(first, last, -1, end)
+                continue
+            ends = lives.end[first : last + 1]
+            ends = ends[(ends > lives.start[begin]) & (ends <= end)]
+            until = ends.max(initial=0)
+            if not until:
+                continue  # it keeps nothing that this pass needs
+            yield Call(first, last, begin, until)
+            later = rows[lives.start[rows] > until]
+            begin = later[0] if len(later) else -1
+            if begin < 0:
+                return
+
+
+class Recomputing:
+    """Finds what recomputing modules changes, with the sizes and ends of `Lives`."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.lives = notes.lives
+
+    def again(self, unit: str, calls: list[Call]) -> Again | None:
+        """Return the additional calls when a module recomputes its calls; None if that saves
+        nothing.
+        """
+        children = self.notes.children(unit)
+        at: list[Vector] = []
+        owner: list[Vector] = []
+        makes: list[Vector] = []
+        like: list[Vector] = []
+        count = 0
+        for call in calls:
+            one = self._of(call, children)
+            if one is None:
+                continue
+            rows = len(self.lives)
+            at.append(one.at)
+            owner.append(chosen(one.owner >= rows, one.owner + count, one.owner))
+            makes.append(one.makes)
+            like.append(one.like)
+            count += len(one.like)
+        if not at:
+            return None
+        when = joined(at)
+        order = when.order()
+        return Again(when[order], joined(owner)[order], joined(makes)[order], joined(like))
+
+    def _of(self, call: Call, children: Vector) -> Again | None:
+        lives = self.lives
+        rows = call.first + counting(call.last + 1 - call.first)
+        start, end = lives.start[rows], lives.end[rows]
+        returned = lives.start[call.last]
+        begins = lives.start[call.backward] if call.backward >= 0 else call.until
+        stays = end > returned
+        # What ends before the module's backward pass is needed by later modules: outputs.
+        saved = stays & (end > begins) & (end <= call.until)
+        if call.backward < 0:
+            saved = stays & (end >= call.until)
+        if stays.any() and not (stays & (end <= begins)).any():
+            saved[stays.rows()[-1]] = False  # the output, which the module's last operation saves
+        kept = saved.rows()
+        if not len(kept):
+            return None
+        gone = self._unneeded_from(call, rows, children[rows])[kept]
+        first = Again(gone, rows[kept], zeros(len(kept)), vector([]))
+        if call.backward < 0:
+            return first
+        # The operation of the last saved result is the last one that runs.
+        stacks = lives.stack[rows]
+        stop = kept[-1]
+        same = (stacks[stop:] != stacks[stop]).rows()
+        stop = stop + same[0] if len(same) else len(rows)
+        others = (~saved).rows()
+        others = others[others < stop]
+        last = lives.start[rows[stop - 1]]
+        added = len(lives) + counting(len(others))
+        # In the order of the recording: saved results, then others, then the frees of others.
+        when = joined([start[kept], start[others], end[others].lower(last + 1)])
+        who = joined([rows[kept], added, added])
+        what = joined(
+            [constant(1, len(kept)), constant(1, len(others)), constant(0, len(others))]
+        )
+        order = when.order()
+        return Again(
+            joined([gone, constant(begins, len(order))]),
+            joined([first.owner, who[order]]),
+            joined([first.makes, what[order]]),
+            rows[others],
+        )
+
+    def _unneeded_from(self, call: Call, rows: Vector, modules: Vector) -> Vector:
+        """Return for each row of a call the event before which it would be freed if no backward
+        pass needed it: once the submodule that uses it has returned or, if the module itself uses
+        it, once the result is there.
+        """
+        lives, count = self.lives, len(rows)
+        # The module's own operations, and runs of rows of the same submodule.
+        own = modules < 0
+        starts = joined([[1], (modules[1:] != modules[:-1]) | own[1:] & _differ(lives.stack[rows])])
+        number = starts.sums() - 1
+        bounds = joined([starts.rows(), constant(count, 2)])
+        # The next run uses a row, also if it's the row's own submodule that returned it.
+        ends = bounds[2:][number]
+        after = joined([lives.start[rows], [lives.start[call.last] + 1]])
+        return after[ends]
+
+
+def _differ(values: Vector) -> Vector:
+    """Return which numbers, from the second one on, differ from the one before."""
+    return values[1:] != values[:-1]
