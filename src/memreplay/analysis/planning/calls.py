@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay.analysis.planning.program import Again
+from memreplay.analysis.advising.lives import REDUCES, WORKSPACE
+from memreplay.analysis.planning.program import Again, Effect
 from memreplay.engine.query._vectors import chosen, constant, counting, joined, vector, zeros
 from memreplay.snapshot.recorded import UNKNOWN
 
@@ -90,6 +91,14 @@ class Notes:
             of.append(numbers.setdefault(inner.partition(".")[0], len(numbers)) if inner else -1)
         return vector(of)[self.module + 1]
 
+    def around(self, unit: str) -> Vector:
+        """Return which rows were allocated by modules that contain `unit`, outside their
+        submodules.
+        """
+        return vector([0, *(unit.startswith(f"{name}.") for name in self.names)], "?")[
+            self.module + 1
+        ]
+
     def calls(self, modules: Vector) -> list[Call]:
         """Return a module's calls that keep something for a backward pass, in order."""
         mine = self.module.is_in(modules)
@@ -114,9 +123,7 @@ class Notes:
                 waiting = []
         return sorted(found)
 
-    def _matched(
-        self, waiting: list[tuple[int, int]], rows: Vector, stop: int
-    ) -> Iterator[Call]:
+    def _matched(self, waiting: list[tuple[int, int]], rows: Vector, stop: int) -> Iterator[Call]:
         lives = self.lives
         end = lives.events if stop == len(lives) else lives.start[stop]
         begin = rows[0] if len(rows) else -1
@@ -136,44 +143,58 @@ class Notes:
                 return
 
 
+class _Recomputed(NamedTuple):
+    """What changes when a call is recomputed."""
+
+    ended: Vector
+    ends: Vector
+    again: Again
+
+
 class Recomputing:
-    """Finds what recomputing modules changes, with the sizes and ends of `Lives`."""
+    """Finds what recomputing modules changes."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
-        self.lives = notes.lives
+        self.lives = lives = notes.lives
+        rows = counting(len(lives))
+        reduces = (lives.code() & REDUCES) > 0
+        others = (~reduces).rows()
+        # For each row, the first one of a run of rows that autograd allocates after a node has run.
+        before = joined([[-1], others])[others.places(rows)] + 1
+        self._backward = notes.backward.rows()
+        self._run = chosen(reduces, before, rows + 1)
 
-    def again(self, unit: str, calls: list[Call]) -> Again | None:
-        """Return the additional calls when a module recomputes its calls; None if that saves
-        nothing.
-        """
+    def effect(self, unit: str, calls: list[Call]) -> Effect | None:
+        """Return what changes when a module recomputes its calls; None if nothing does."""
         children = self.notes.children(unit)
-        at: list[Vector] = []
-        owner: list[Vector] = []
-        makes: list[Vector] = []
-        like: list[Vector] = []
-        count = 0
-        for call in calls:
-            one = self._of(call, children)
-            if one is None:
-                continue
-            rows = len(self.lives)
-            at.append(one.at)
-            owner.append(chosen(one.owner >= rows, one.owner + count, one.owner))
-            makes.append(one.makes)
-            like.append(one.like)
-            count += len(one.like)
-        if not at:
+        found = [one for call in calls if (one := self._of(call, children)) is not None]
+        if not found:
             return None
-        when = joined(at)
-        order = when.order()
-        return Again(when[order], joined(owner)[order], joined(makes)[order], joined(like))
+        rows = len(self.lives)
+        owners, count = [], 0
+        for one in found:
+            owners.append(chosen(one.again.owner >= rows, one.again.owner + count, one.again.owner))
+            count += len(one.again.like)
+        at = joined([one.again.at for one in found])
+        order = at.order()
+        ended = joined([one.ended for one in found])
+        return Effect(
+            ended=ended,
+            ends=joined([one.ends for one in found]),
+            again=Again(
+                at[order],
+                joined(owners)[order],
+                joined([one.again.makes for one in found])[order],
+                joined([one.again.like for one in found]),
+            ),
+        )
 
-    def _of(self, call: Call, children: Vector) -> Again | None:
+    def _of(self, call: Call, children: Vector) -> _Recomputed | None:
         lives = self.lives
         rows = call.first + counting(call.last + 1 - call.first)
-        start, end = lives.start[rows], lives.end[rows]
-        returned = lives.start[call.last]
+        end = lives.end[rows]
+        returned = lives.start[call.last + 1] if call.last + 1 < len(lives) else lives.events
         begins = lives.start[call.backward] if call.backward >= 0 else call.until
         stays = end > returned
         # What ends before the module's backward pass is needed by later modules: outputs.
@@ -188,29 +209,92 @@ class Recomputing:
         gone = self._unneeded_from(call, rows, children[rows])[kept]
         first = Again(gone, rows[kept], zeros(len(kept)), vector([]))
         if call.backward < 0:
-            return first
-        # The operation of the last saved result is the last one that runs.
-        stacks = lives.stack[rows]
-        stop = kept[-1]
-        same = (stacks[stop:] != stacks[stop]).rows()
-        stop = stop + same[0] if len(same) else len(rows)
-        others = (~saved).rows()
-        others = others[others < stop]
-        last = lives.start[rows[stop - 1]]
-        added = len(lives) + counting(len(others))
-        # In the order of the recording: saved results, then others, then the frees of others.
-        when = joined([start[kept], start[others], end[others].lower(last + 1)])
-        who = joined([rows[kept], added, added])
-        what = joined(
-            [constant(1, len(kept)), constant(1, len(others)), constant(0, len(others))]
-        )
-        order = when.order()
+            return _Recomputed(vector([]), vector([]), first)
+        again = self._replayed(rows, saved, begins)
+        again = Again(*map(joined, zip(first, again, strict=True)))
+        # A result that is made again is freed as soon as the node that needs it has run.
+        ends = lives.start.places(end[kept]) - 1
+        early = joined([lives.start, [lives.events]])[self._run[ends]].lower(end[kept])
+        sooner = (early < end[kept]) & (early > begins)
+        return _Recomputed(rows[kept][sooner], early[sooner], again)
+
+    def shared(self, units: dict[str, list[Call]]) -> Again | None:
+        """Return what these modules, when they're recomputed, hold together: arguments, up to the
+        last backward pass that needs them, and the workspace of the thread that runs it.
+        """
+        lives = self.lives
+        rows, until = [], []
+        first = lives.events
+        for unit, calls in units.items():
+            outer = self.notes.around(unit)
+            for call in calls:
+                if call.backward < 0:
+                    continue
+                begins = lives.start[call.backward]
+                first = min(first, begins)
+                held = self._arguments(call, outer, begins)
+                rows.append(held)
+                until.append(constant(call.until, len(held)))
+        found = joined(rows)
+        held, place = found.numbered()
+        ends = zeros(len(held))
+        ordered = joined(until).order()  # so that the last one stays
+        ends[place[ordered]] = joined(until)[ordered]
+        space = self._workspaces() if first < lives.events else held[:0]
+        added = len(lives) + counting(len(held))
+        spaces = len(lives) + len(held) + counting(len(space))
+        at = joined([lives.end[held] + 1, ends, constant(first, len(space))])
+        order = at.order()
+        if not len(order):
+            return None
         return Again(
-            joined([gone, constant(begins, len(order))]),
-            joined([first.owner, who[order]]),
-            joined([first.makes, what[order]]),
-            rows[others],
+            at[order],
+            joined([added, added, spaces])[order],
+            joined([constant(1, len(held)), zeros(len(held)), constant(1, len(space))])[order],
+            joined([held, space]),
         )
+
+    def _workspaces(self) -> Vector:
+        """Return the rows of cuBLASLt's workspaces that stay, if the backward pass's thread doesn't
+        have its own yet.
+        """
+        lives, notes = self.lives, self.notes
+        stays = ((lives.code() & WORKSPACE) > 0) & (lives.end == lives.events)
+        ours = (stays & notes.forward).rows()
+        theirs = lives.bytes[stays & notes.backward]
+        return ours[~lives.bytes[ours].is_in(theirs)][:1]
+
+    def _replayed(self, rows: Vector, saved: Vector, at: int) -> Again:
+        """Return a forward pass that is made again before an event, up to the last operation with a
+        result that is saved.
+        """
+        lives = self.lives
+        start, end, stacks = lives.start[rows], lives.end[rows], lives.stack[rows]
+        kept = saved.rows()
+        last = kept[-1]
+        later = (stacks[last:] != stacks[last]).rows()
+        count = last + later[0] if len(later) else len(rows)
+        others = (~saved).rows()
+        others = others[others < count]
+        stop = start[count - 1] + 1
+        added = len(lives) + counting(len(others))
+        when = joined([start[kept], start[others], end[others].lower(stop)])
+        order = when.order()
+        owner = joined([rows[kept], added, added])[order]
+        makes = joined([constant(1, len(kept) + len(others)), zeros(len(others))])[order]
+        return Again(constant(at, len(order)), owner, makes, rows[others])
+
+    def _arguments(self, call: Call, outer: Vector, begins: int) -> Vector:
+        """Return the rows of the modules around a module that are held during a call in the forward
+        pass, but not up to the call's backward pass. As the module's arguments, they're held.
+        """
+        lives, backward = self.lives, self._backward
+        before = backward.places([call.first])[0]
+        first = backward[before - 1] + 1 if before else 0
+        rows = first + counting(call.first - first)
+        end = lives.end[rows]
+        held = (end > lives.start[call.last]) & (end < begins) & self.notes.forward[rows]
+        return rows[held & outer[rows]]
 
     def _unneeded_from(self, call: Call, rows: Vector, modules: Vector) -> Vector:
         """Return for each row of a call the event before which it would be freed if no backward
