@@ -207,9 +207,9 @@ class Recomputing:
         if not len(kept):
             return None
         gone = self._unneeded_from(call, rows, children[rows])[kept]
-        first = Again(gone, rows[kept], zeros(len(kept)), vector([]))
         if call.backward < 0:
-            return _Recomputed(vector([]), vector([]), first)
+            return _Recomputed(rows[kept], gone, Again.none())
+        first = Again(gone, rows[kept], zeros(len(kept)), vector([]))
         again = self._replayed(rows, saved, begins)
         again = Again(*map(joined, zip(first, again, strict=True)))
         # A result that is made again is freed as soon as the node that needs it has run.

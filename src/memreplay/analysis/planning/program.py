@@ -44,11 +44,20 @@ class Effect(NamedTuple):
     ends: Vector = vector([])
     """The events before which they're freed."""
     again: Again | None = None
+    added: Vector | None = None
+    """The additions' sizes; None if they have those of the rows that they're like."""
 
     @property
     def changes(self) -> bool:
         """Whether the effect changes anything."""
         return bool(len(self.rows) or len(self.ended) or (self.again and len(self.again.at)))
+
+
+def resized(lives: Lives, chosen: Vector, factor: float) -> Effect:
+    """Return the effect of multiplying the chosen rows' sizes."""
+    rows = chosen.rows()
+    sizes = lives.bytes[rows].scaled(factor)
+    return Effect(rows=rows, sizes=sizes.higher(1) if factor else sizes)
 
 
 class Program:
@@ -63,7 +72,7 @@ class Program:
         self.failed, self.requests = failed, requests
         self.sizes = lives.bytes
         self.ends = lives.end
-        self.again: tuple[Again, ...] = ()
+        self.again: tuple[tuple[Again, Vector | None], ...] = ()
         self._levels: Vector | None = None
 
     def with_effect(self, effect: Effect) -> Program:
@@ -80,7 +89,7 @@ class Program:
             found.ends = self.ends.copy()
             found.ends[effect.ended] = self.ends[effect.ended].lower(effect.ends)
         if effect.again is not None:
-            found.again = (*self.again, effect.again)
+            found.again = (*self.again, (effect.again, effect.added))
         return found
 
     def levels(self) -> Vector:
@@ -91,14 +100,15 @@ class Program:
             change.add_at(lives.start, self.sizes - lives.bytes)
             change.add_at(lives.end, lives.bytes)
             change.add_at(self.ends, -self.sizes)
-            for again in self.again:
-                change.add_at(again.at, self.weights(again))
+            for again, added in self.again:
+                change.add_at(again.at, self.weights(again, added))
             self._levels = lives.curve + change[:-1].sums()
         return self._levels
 
-    def weights(self, again: Again) -> Vector:
-        """Return how many bytes each additional call adds."""
-        sizes = joined([self.sizes, self.sizes[again.like]])[again.owner]
+    def weights(self, again: Again, added: Vector | None = None) -> Vector:
+        """Return how many bytes each additional call adds. `added`: the additions' sizes."""
+        added = self.sizes[again.like] if added is None else added
+        sizes = joined([self.sizes, added])[again.owner]
         return sizes * (again.makes * 2 - 1)
 
     def peak(self) -> int:
@@ -107,8 +117,8 @@ class Program:
         high = levels.max(initial=0)
         if len(self.failed):
             high = max(high, (levels[self.failed] + self.requests).max(initial=0))
-        for again in self.again:
-            high = max(high, rise(levels, again.at, self.weights(again)))
+        for again, added in self.again:
+            high = max(high, rise(levels, again.at, self.weights(again, added)))
         return high
 
     def edit(self, replay: Replay) -> Edit:
@@ -122,14 +132,16 @@ class Program:
         owner = [lives.start[earlier]]
         makes = [zeros(len(earlier))]
         like: list[Vector] = []
+        sized: list[Vector] = []
         count = 0
-        for again in self.again:
+        for again, added in self.again:
             owners = joined([lives.start, events + count + counting(len(again.like))])
-            there = (self.weights(again) != 0).rows()
+            there = (self.weights(again, added) != 0).rows()
             at.append(again.at[there])
             owner.append(owners[again.owner[there]])
             makes.append(again.makes[there])
             like.append(again.like)
+            sized.append(self.sizes[again.like] if added is None else added)
             count += len(again.like)
         when = joined(at)
         order = when.order()
@@ -141,7 +153,7 @@ class Program:
             joined(owner)[order],
             joined(makes)[order],
             lives.start[rows],
-            self.sizes[rows].higher(1),
+            joined(sized).higher(1),
         )
         return Edit(None, changed=changed)
 

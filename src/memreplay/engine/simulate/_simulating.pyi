@@ -26,7 +26,7 @@ class Changed:
         owner: Buffer,
         makes: Buffer,
         like: Buffer,
-        bytes: Buffer,
+        added: Buffer,
     ) -> Changed: ...
 
 @final

@@ -29,7 +29,7 @@ cdef class Changed:
     `sizes`: each event's new size; 0 drops its request, negative numbers leave it as it is. Each
     row of `at`, `owner` and `makes` is a call before an event (the number of events: after the last
     one), in order: it allocates an owner's memory or frees it, if it's there. An owner is an alloc
-    event or, from the number of events on, an addition: an allocation of these `bytes` with the
+    event or, from the number of events on, an addition: an allocation of `added` bytes with the
     stream, pool and stack of the alloc event `like`.
     """
 
@@ -37,7 +37,7 @@ cdef class Changed:
 
     def __cinit__(self, Holding holding not None, const int64_t[:] sizes, const int64_t[:] at,
                   const int64_t[:] owner, const int64_t[:] makes, const int64_t[:] like,
-                  const int64_t[:] bytes):
+                  const int64_t[:] added):
         cdef int64_t events = <int64_t> holding.replay.r.events
         cdef const uint8_t* action = (<const uint8_t*> holding.replay.r.tables.action.data
                                       + holding.replay.r.first)
@@ -49,15 +49,15 @@ cdef class Changed:
         buf_init(&self.added, sizeof(Addition))
         if len(sizes) != events:
             raise ValueError("sizes needs one number per event")
-        if not len(at) == len(owner) == len(makes) or len(like) != len(bytes):
+        if not len(at) == len(owner) == len(makes) or len(like) != len(added):
             raise ValueError("the columns have different lengths")
         for i in range(len(sizes)):
             if push_item(&self.sizes, &sizes[i]) < 0:
                 raise MemoryError
         for i in range(len(like)):
-            if not (0 <= like[i] < events and action[like[i]] == A_ALLOC and bytes[i] > 0):
+            if not (0 <= like[i] < events and action[like[i]] == A_ALLOC and added[i] > 0):
                 raise ValueError("an addition needs bytes and an alloc event")
-            addition.size, addition.like = bytes[i], <uint32_t> like[i]
+            addition.size, addition.like = added[i], <uint32_t> like[i]
             if push_item(&self.added, &addition) < 0:
                 raise MemoryError
         for i in range(len(at)):
