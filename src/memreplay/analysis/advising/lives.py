@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Flags for what a stack's `file:function` frames match: operators and autograd nodes (with C++
 # frames), PyTorch's Python functions, and user functions with the same names.
 SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES, WORKSPACE = 1, 2, 4, 8, 16, 32, 64
+CASTS = 256  # autocast converts a tensor
 REDUCES = 128  # autograd sums a gradient over broadcast dimensions, after the node has run
 _FRAMES = regexes(
     (
@@ -47,6 +48,7 @@ _FRAMES = regexes(
         r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$",
     ),
     # cuBLAS keeps one workspace per thread, so the backward thread also has one.
+    (CASTS, r"\bat::autocast::cached_cast"),
     (REDUCES, r"\btorch::autograd::(?:InputMetadata::|validate_outputs)"),
     (WORKSPACE, r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)"),
 )

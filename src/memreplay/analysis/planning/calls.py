@@ -226,7 +226,7 @@ class Recomputing:
         rows, until = [], []
         first = lives.events
         for unit, calls in units.items():
-            outer = self.notes.around(unit)
+            outer = (self.notes.around(unit) & self.notes.forward).rows()
             for call in calls:
                 if call.backward < 0:
                     continue
@@ -285,16 +285,17 @@ class Recomputing:
         return Again(constant(at, len(order)), owner, makes, rows[others])
 
     def _arguments(self, call: Call, outer: Vector, begins: int) -> Vector:
-        """Return the rows of the modules around a module that are held during a call in the forward
-        pass, but not up to the call's backward pass. As the module's arguments, they're held.
+        """Return which of the rows in `outer`, which the modules around a module allocated, are
+        held during a call in the forward pass, but not up to the call's backward pass. As the
+        module's arguments, they're held.
         """
         lives, backward = self.lives, self._backward
         before = backward.places([call.first])[0]
         first = backward[before - 1] + 1 if before else 0
-        rows = first + counting(call.first - first)
+        low, high = outer.places([first, call.first])
+        rows = outer[low:high]
         end = lives.end[rows]
-        held = (end > lives.start[call.last]) & (end < begins) & self.notes.forward[rows]
-        return rows[held & outer[rows]]
+        return rows[(end > lives.start[call.last]) & (end < begins)]
 
     def _unneeded_from(self, call: Call, rows: Vector, modules: Vector) -> Vector:
         """Return for each row of a call the event before which it would be freed if no backward

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from memreplay.analysis.advising.settings import EXPANDABLE
 from memreplay.analysis.planning.levers import levers_of
 from memreplay.analysis.planning.levers.base import PRICES, Lever
 from memreplay.analysis.planning.modules import Units, argument, without_title
@@ -13,11 +14,12 @@ from memreplay.engine.query._vectors import zeros
 from memreplay.snapshot.alloc_conf import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memreplay.analysis.planning.levers.base import Recording
     from memreplay.analysis.planning.program import Program
     from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.recorded_allocator import Edit
     from memreplay.snapshot.simulated import Simulated
 
 MOST_PLANS = 3
@@ -227,11 +229,21 @@ class Search:
         if found.fits:
             self.tried.append(Tried(some, peak))
             return Plan(some, peak, found)
-        best = search_settings(replay, replay.settings, limit, edit)
-        fitting = [one for one in best if one.fits]
-        if not fitting:
+        fitting = next((one for one in self._others(edit, limit, every=not some) if one.fits), None)
+        if fitting is None:
             return None
-        return Plan((*some, _settings(fitting[0].settings)), peak, fitting[0])
+        return Plan((*some, _settings(fitting.settings)), peak, fitting)
+
+    def _others(self, edit: Edit | None, limit: int, *, every: bool) -> Iterable[Simulated]:
+        """Return simulations with other settings, best first: all candidates, or the setting that
+        most often helps.
+        """
+        replay = self.recording.replay
+        if every:
+            return search_settings(replay, replay.settings, limit, edit)
+        if replay.settings.expandable:
+            return ()
+        return (replay.simulate(EXPANDABLE, program_memory=limit, edit=edit),)
 
     def tradeoffs(self) -> list[Tried]:
         """Return the tried combinations that no other one beats in both memory and cost, from the

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.advising import forms
-from memreplay.analysis.advising.lives import FOREACH
+from memreplay.analysis.advising.lives import CASTS, FOREACH, REDUCES, WORKSPACE
 from memreplay.analysis.planning.levers.base import Lever
 from memreplay.analysis.planning.program import Again, Effect, resized
 from memreplay.engine.query._vectors import constant, counting, joined, vector, zeros
@@ -160,12 +160,13 @@ def accumulate(recording: Recording) -> Iterator[Lever]:
     batch = _of_batch(recording)
     if not batch.any():
         return
+    again = _accumulated(recording)
     for parts in PARTS:
         yield Lever(
             "accumulate",
             str(parts),
             f"split each batch into {parts}, and accumulate gradients",
-            resized(lives, batch, 1 / parts),
+            resized(lives, batch, 1 / parts)._replace(again=again),
             "time",
             0.05 * (parts - 1).bit_length(),
             "smaller kernels use the GPU less well; a rule of thumb",
@@ -176,16 +177,44 @@ def accumulate(recording: Recording) -> Iterator[Lever]:
         )
 
 
+def _accumulated(recording: Recording) -> Again | None:
+    """Return the gradients that earlier parts of a batch leave. In the last part's forward pass,
+    those that its backward pass makes are there already, because the new ones are added to them.
+    """
+    lives = recording.lives
+    made = recording.of(*GRADIENTS) & lives.of("phase", "backward")
+    forward = lives.start[lives.forward()]
+    rows, begins = [], []
+    for step, end in zip(recording.steps, [*recording.steps[1:], lives.events], strict=True):
+        begin = forward[forward.places([step])[0] :][:1]
+        some = (made & (lives.start >= step) & (lives.start < end)).rows()
+        if len(begin) and len(some):
+            rows.append(some)
+            begins.append(constant(max(begin[0], 1), len(some)))
+    if not rows:
+        return None
+    # The old gradient stays until the new one, which takes its place here, is there.
+    like = joined(rows)
+    after = joined([lives.start, [lives.events]])[like + 1].lower(lives.end[like])
+    at = joined([joined(begins), after])
+    order = at.order()
+    added = len(lives) + counting(len(like))
+    makes = joined([constant(1, len(like)), zeros(len(like))])
+    return Again(at[order], joined([added, added])[order], makes[order], like)
+
+
 def _of_batch(recording: Recording) -> Vector:
     """Return which rows are assumed to be proportional to the batch."""
     lives = recording.lives
     passing = lives.of("phase", "forward", "backward", "recomputation", "data")
     if not lives.recorded:
         passing = recording.of("activations", "attention", "backward", "autograd detail", "inputs")
-    # Copies of parameters, such as autocast's and gradients that are summed, have their sizes.
-    own = lives.bytes[recording.of(*PARAMETERS)].distinct()
-    fixed = joined([own, own >> 1]).distinct()
-    return passing & ~recording.of(*FIXED) & ~lives.bytes.is_in(fixed) & (lives.bytes > SCALAR)
+    # Autocast's copies of parameters have half their sizes.
+    own = (lives.bytes[recording.of(*PARAMETERS)] >> 1).distinct()
+    copies = ((lives.code() & CASTS) > 0) & lives.bytes.is_in(own)
+    # Buffers for sums over many rows depend more on the GPU than on the number of rows.
+    space = (lives.code() & (WORKSPACE | REDUCES)) > 0
+    return passing & ~recording.of(*FIXED) & ~copies & ~space & (lives.bytes > SCALAR)
 
 
 def shard(recording: Recording) -> Iterator[Lever]:
