@@ -106,6 +106,8 @@ class Lives:
         """Stack numbers."""
         self.curve = vector(self._usage.column)
         """Requested bytes after each event."""
+        self.start_bytes = self._usage.start_bytes
+        """Requested bytes before the first event."""
         self.peak_bytes = self._usage.peak.bytes
         self.peak = self._usage.peak.event_index - replay.first_event
         """Event of the peak; -1 for the start."""
@@ -259,7 +261,7 @@ class Lives:
         `change` (one value per event, and one for the end).
         """
         left = self.curve - change[:-1].sums()
-        high = max(left.max(initial=0), self._usage.start_bytes)
+        high = max(left.max(initial=0), self.start_bytes)
         return max(0, self.peak_bytes - high)
 
     def largest_place(self, chosen: Vector, among: Vector | None = None) -> Place | None:

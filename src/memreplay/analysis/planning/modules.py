@@ -157,6 +157,7 @@ class Peaks:
         ).distinct()
         points = points[(points >= 0) & (points < lives.events)]
         self.rows = len(points)
+        self._start = lives.start_bytes
         self._levels = levels[levels.extremes(points)[1]]
         if len(failed):
             at = points.places(failed)
@@ -171,7 +172,7 @@ class Peaks:
         for one in some:
             change.add_at(one.at, one.weights)
         levels = self._levels + change[:-1].sums()
-        high = levels.max(initial=0)
+        high = max(levels.max(initial=0), self._start)
         for one in some:
             if len(one.before):
                 high = max(high, (levels[one.before] + one.rises).max())

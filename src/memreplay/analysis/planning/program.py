@@ -114,12 +114,15 @@ class Program:
     def peak(self) -> int:
         """Return the peak of requested bytes, including requests that failed."""
         levels = self.levels()
-        high = levels.max(initial=0)
+        high = max(levels.max(initial=0), self.lives.start_bytes)
         if len(self.failed):
             high = max(high, (levels[self.failed] + self.requests).max(initial=0))
-        for again, added in self.again:
-            high = max(high, rise(levels, again.at, self.weights(again, added)))
-        return high
+        earlier = (self.ends < self.lives.end).rows()
+        parts = [(self.ends[earlier], -self.sizes[earlier])]
+        parts += [(again.at, self.weights(again, added)) for again, added in self.again]
+        at, weights = (joined(part) for part in zip(*parts, strict=True))
+        order = at.order()
+        return max(high, rise(levels, at[order], weights[order]))
 
     def edit(self, replay: Replay) -> Edit:
         """Return the change for a simulation."""

@@ -173,7 +173,9 @@ class Search:
         every = [without_title(one.name) for one in self.units.all]
         names = argument([without_title(one.name) for one in chosen], every)
         share = sum(one.time_share for one in chosen)
-        how = "from the recording's times" if self.units.measured else "from the bytes it allocates"
+        how = (
+            "by the recording's times" if self.units.measured else "by the bytes that they allocate"
+        )
         return Lever(
             "checkpoint",
             names,
@@ -181,7 +183,7 @@ class Search:
             None,
             "time",
             share,
-            f"their forward passes run twice ({how})",
+            f"their forward passes run twice (share of a step {how})",
             "change",
             "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
             exact=True,

@@ -19,6 +19,7 @@ from memreplay.analysis.simulating.cards import CardSize
 from memreplay.analysis.simulating.verdicts import recording_verdict
 from memreplay.analysis.steps.boundaries import find_steps
 from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import exactness_of
 from memreplay.commands.plan.result import (
     DevicePlans,
     Floor,
@@ -135,7 +136,10 @@ def _planned(recording: Recording, plan: Plan, usable: int) -> Planned:
     return Planned(
         levers=tuple(_lever(recording, one) for one in plan.levers),
         requested_peak_bytes=plan.requested_bytes,
-        exactness="exact" if all(one.exact for one in plan.levers) else "estimated",
+        exactness=exactness_of(all(one.exact for one in plan.levers)),
+        reserved_exactness=exactness_of(
+            plan.simulated.exact and all(one.how == "set" for one in plan.levers)
+        ),
         spare_bytes=usable - outcome.reserved_peak_bytes,
         price=PRICES[plan.cost.price],
         time_share=_time(plan.levers),

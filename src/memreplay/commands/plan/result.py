@@ -55,6 +55,10 @@ class Planned(Record, frozen=True, kw_only=True):
     """Predicted peak of requested bytes."""
     exactness: Exactness
     """Whether that prediction is exact."""
+    reserved_exactness: Exactness
+    """Whether `simulated` is exact. After changes to the program, the order in which it frees
+    memory, and so the reserved peak, are estimates.
+    """
     spare_bytes: int
     """How much of the card's memory is left."""
     price: Price

@@ -19,6 +19,7 @@ from memreplay.render.document import (
 from memreplay.render.reasons import notes_of
 from memreplay.render.units import counted, size
 
+LEAST_SHARE = 0.005  # of a step's time
 PRICES = {
     "free": "nothing",
     "time": "time",
@@ -86,7 +87,7 @@ def _plan(number: int, plan: Planned) -> list[Block]:
     what = " + ".join(one.title for one in plan.levers)
     words = f"plan {number}: {what}"
     requested = f"{size(plan.requested_peak_bytes)} requested ({plan.exactness})"
-    reserved = f"{size(plan.simulated.reserved_peak_bytes)} reserved (estimated)"
+    reserved = f"{size(plan.simulated.reserved_peak_bytes)} reserved ({plan.reserved_exactness})"
     rows = [
         ("peak", f"{requested}, {reserved}"),
         ("spare", size(plan.spare_bytes)),
@@ -99,16 +100,13 @@ def _plan(number: int, plan: Planned) -> list[Block]:
 
 
 def _cost(plan: Planned) -> str:
-    parts = [f"{_time(one.time_share)}: {one.why}" for one in plan.levers]
-    return "; ".join(parts)
+    return "; ".join(f"{_time(one.time_share)}: {one.why}" for one in plan.levers)
 
 
 def _time(share: float | None) -> str:
     if share is None:
         return "an unknown time"
-    if share < 0.005:
-        return "no time"
-    return f"{share:.0%} more time"
+    return f"{share:.0%} more time" if share >= LEAST_SHARE else "no time"
 
 
 def _changes(plan: Planned) -> str:

@@ -14,8 +14,6 @@ from tests.build import SnapshotBuilder
 from tests.noted import Kind, with_notes
 
 MIB = 1 << 20
-CODE = "/home/ana/model.py"
-NO_MODULE = ""
 
 
 class Operation(NamedTuple):
@@ -55,11 +53,17 @@ class Training:
 
     # --- one event --------------------------------------------------------------------------------
 
-    def alloc(self, size: int, category: str, phase: str, module: str, line: int = 1) -> int:
+    def alloc(
+        self,
+        size: int,
+        kind: Kind,
+        line: int = 1,
+        frame: tuple[str, str] = ("forward", "/home/ana/model.py"),
+    ) -> int:
+        """Allocate. `kind`: category, phase and module."""
         at, self.next = self.next, self.next + size + 512
-        function = "torch::autograd::Node" if phase == "backward" else "forward"
-        self.made.alloc(at, size, frames=[(function, CODE, line)])
-        self.kinds.append((category, phase, module))
+        self.made.alloc(at, size, frames=[(*frame, line)])
+        self.kinds.append(kind)
         self.live[at] = size
         self.bytes += size
         self.peak = max(self.peak, self.bytes)
@@ -77,14 +81,14 @@ class Training:
     def step(self, parameters: int = 0) -> None:
         """Run a training step."""
         self.steps.append(len(self.kinds))
-        inputs = [self.alloc(MIB, "inputs", "data", NO_MODULE)]
+        inputs = [self.alloc(MIB, ("inputs", "data", ""))]
         saved: list[dict[int, int]] = []
         for number, block in enumerate(self.blocks):
             held, output = self.forward(number, block, "forward", graph=number not in self.again)
             saved.append(held)
             assert output is not None
             inputs.append(output)
-        gradient = self.alloc(self.blocks[-1].output, "autograd detail", "backward", NO_MODULE)
+        gradient = self.alloc(self.blocks[-1].output, ("autograd detail", "backward", ""))
         self.free(inputs.pop())
         for number in reversed(range(len(self.blocks))):
             held = saved[number]
@@ -93,7 +97,7 @@ class Training:
             for at in reversed(range(len(self.blocks[number].operations) + 1)):
                 size = self.blocks[number].operations[at - 1].size if at else MIB
                 module = self.module(number, at)
-                new = self.alloc(size, "autograd detail", "backward", module, 100 + at)
+                new = self.alloc(size, ("autograd detail", "backward", module), 100 + at)
                 if at in held:
                     self.free(held[at])
                 self.free(gradient)
@@ -117,11 +121,10 @@ class Training:
         if phase == "recomputation":
             last = max((at for at, one in enumerate(every) if one.saved), default=-1)
         for at, one in enumerate(every[: last + 1]):
-            made = self.alloc(one.size, "activations", phase, self.module(number, at), 1 + at)
+            module = self.module(number, at)
+            made = self.alloc(one.size, ("activations", phase, module), 1 + at)
             if one.space:
-                self.free(
-                    self.alloc(one.space, "temporary", phase, self.module(number, at), 1 + at)
-                )
+                self.free(self.alloc(one.space, ("temporary", phase, module), 1 + at))
             if previous is not None:
                 self.free(previous)
             previous = None if one.saved and graph else made
@@ -133,11 +136,15 @@ class Training:
             return saved, None
         return saved, previous
 
-    def snapshot(self) -> mr.Snapshot:
-        """Return the recording."""
+    def dump(self) -> bytes:
+        """Return the recording as a file."""
         made = with_notes(self.made.finish_segments().build(), [self.kinds])
         made["memreplay"]["steps"] = [self.steps]
-        return mr.open(build.dump(made))
+        return build.dump(made)
+
+    def snapshot(self) -> mr.Snapshot:
+        """Return the recording."""
+        return mr.open(self.dump())
 
 
 def recording_of(snap: mr.Snapshot) -> Recording:

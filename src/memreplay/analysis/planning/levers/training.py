@@ -155,23 +155,33 @@ def optimizers(recording: Recording) -> Iterator[Lever]:
 
 
 def accumulate(recording: Recording) -> Iterator[Lever]:
-    """Yield the levers that split a batch and accumulate gradients."""
+    """Yield the levers that split a batch: in training, gradients are then accumulated."""
     lives = recording.lives
     batch = _of_batch(recording)
     if not batch.any():
         return
-    again = _accumulated(recording)
+    trains = (recording.of(*GRADIENTS, "backward", "autograd detail")).any()
+    again = _accumulated(recording) if trains else None
     for parts in PARTS:
-        yield Lever(
-            "accumulate",
-            str(parts),
+        training = (
             f"split each batch into {parts}, and accumulate gradients",
+            f"for part in batch.chunk({parts}): (loss(model(part)) / {parts}).backward()",
+        )
+        inference = (
+            f"split each batch into {parts}",
+            f"outputs = [model(part) for part in batch.chunk({parts})]",
+        )
+        title, edit = training if trains else inference
+        yield Lever(
+            "accumulate" if trains else "split-batch",
+            str(parts),
+            title,
             resized(lives, batch, 1 / parts)._replace(again=again),
             "time",
             0.05 * (parts - 1).bit_length(),
-            "smaller kernels use the GPU less well; a rule of thumb",
+            "smaller kernels use the GPU less well (a rule of thumb)",
             "edit",
-            f"for part in batch.chunk({parts}): (loss(model(part)) / {parts}).backward()",
+            edit,
             guess="activations are assumed to be proportional to the batch",
             excludes="batch",
         )
@@ -185,6 +195,8 @@ def _accumulated(recording: Recording) -> Again | None:
     made = recording.of(*GRADIENTS) & lives.of("phase", "backward")
     forward = lives.start[lives.forward()]
     rows, begins = [], []
+    if not recording.steps:
+        return None
     for step, end in zip(recording.steps, [*recording.steps[1:], lives.events], strict=True):
         begin = forward[forward.places([step])[0] :][:1]
         some = (made & (lives.start >= step) & (lives.start < end)).rows()
