@@ -48,6 +48,7 @@ SECTIONS = {
         "leaks",
         "fragmentation",
         "oom",
+        "plan",
         "simulate",
         "retold",
         "view",

@@ -127,10 +127,14 @@ class Units:
     def _reduced(self, peaks: Peaks, chosen: tuple[int, ...], limit: int) -> tuple[int, ...]:
         """Leave out modules, the most expensive ones first, as long as the rest is enough."""
         # Of equal modules, the last ones save least: their results are needed first.
-        for at in sorted(chosen, key=lambda at: (-self.all[at].time_share, -at)):
-            rest = tuple(one for one in chosen if one != at)
-            if peaks.of(rest) <= limit:
-                chosen = rest
+        order = sorted(chosen, key=lambda at: (-self.all[at].time_share, -at))
+        left = 0
+        while left != len(chosen):
+            left = len(chosen)
+            for at in order:
+                rest = tuple(one for one in chosen if one != at)
+                if len(rest) < len(chosen) and peaks.of(rest) <= limit:
+                    chosen = rest
         return chosen
 
 

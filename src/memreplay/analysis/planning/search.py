@@ -6,9 +6,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.advising.settings import EXPANDABLE
-from memreplay.analysis.planning.levers import levers_of
-from memreplay.analysis.planning.levers.base import PRICES, Lever
-from memreplay.analysis.planning.modules import Units, argument, without_title
+from memreplay.analysis.planning.lever import PRICES, Lever
+from memreplay.analysis.planning.levers_of import levers_of
+from memreplay.analysis.planning.modules import Unit, Units, argument, without_title
 from memreplay.analysis.simulating.searching import search as search_settings
 from memreplay.engine.query._vectors import zeros
 from memreplay.snapshot.alloc_conf import spelled
@@ -16,7 +16,7 @@ from memreplay.snapshot.alloc_conf import spelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memreplay.analysis.planning.levers.base import Recording
+    from memreplay.analysis.planning.lever import Recording
     from memreplay.analysis.planning.program import Program
     from memreplay.snapshot.alloc_conf import AllocatorSettings
     from memreplay.snapshot.recorded_allocator import Edit
@@ -133,6 +133,7 @@ class Search:
     def _candidates(self) -> Iterator[tuple[Lever, ...]]:
         """Yield combinations that are predicted to fit, cheapest first."""
         yield ()  # other allocator settings may be enough
+        self._try_modules()
         fitting: list[tuple[Lever, ...]] = []
         for count in range(MOST_LEVERS + 1):
             if count > 2 and len(fitting) >= MOST_PLANS:
@@ -141,7 +142,7 @@ class Search:
                 words = [one.excludes for one in some if one.excludes]
                 if len(set(words)) < len(words):
                     continue
-                if any(_keys(one) <= _keys(some) for one in fitting):
+                if any({*map(id, one)} <= {*map(id, some)} for one in fitting):
                     continue  # a part of it is enough
                 program = self._changed(some)
                 peak = program.peak()
@@ -152,6 +153,14 @@ class Search:
                 if (count < 2 or peak <= self.limit) and (lever := self._recompute(program)):
                     fitting.append((*some, lever))
         yield from sorted(fitting, key=cost_of)
+
+    def _try_modules(self) -> None:
+        """Try recomputing all modules, and every second one."""
+        if self.units is None:
+            return
+        for chosen in (self.units.all, self.units.all[::2]):
+            lever = self._lever(self.units, chosen)
+            self.tried.append(Tried((lever,), self.applied((lever,)).peak()))
 
     def _changed(self, some: Sequence[Lever]) -> Program:
         program = self.program
@@ -170,19 +179,19 @@ class Search:
         chosen = self.units.smallest(program, limit)
         if not chosen:
             return None
-        every = [without_title(one.name) for one in self.units.all]
+        return self._lever(self.units, chosen)
+
+    def _lever(self, units: Units, chosen: Sequence[Unit]) -> Lever:
+        every = [without_title(one.name) for one in units.all]
         names = argument([without_title(one.name) for one in chosen], every)
-        share = sum(one.time_share for one in chosen)
-        how = (
-            "by the recording's times" if self.units.measured else "by the bytes that they allocate"
-        )
+        how = "by the recording's times" if units.measured else "by the bytes that they allocate"
         return Lever(
             "checkpoint",
             names,
-            f"recompute {names}" if len(chosen) < len(every) else f"recompute all {names}",
+            f"recompute {names.replace(',', ', ')}",
             None,
             "time",
-            share,
+            sum(one.time_share for one in chosen),
             f"their forward passes run twice (share of a step {how})",
             "change",
             "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",

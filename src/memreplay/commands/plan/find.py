@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.requesting import requester_of_stack
-from memreplay.analysis.planning.levers.base import PRICES, Recording
+from memreplay.analysis.planning.lever import PRICES, Recording
 from memreplay.analysis.planning.modules import without_title
 from memreplay.analysis.planning.search import Search, cost_of
 from memreplay.analysis.selecting.answering import takes
@@ -35,7 +35,7 @@ from memreplay.snapshot.record import inlined
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memreplay.analysis.planning.levers.base import Lever
+    from memreplay.analysis.planning.lever import Lever
     from memreplay.analysis.planning.search import Plan
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -74,8 +74,8 @@ def plan_report(snap: Snapshot, selection: Selection, options: PlanOptions) -> P
 
     Raises UsageError without `fit`, and NothingToTellError if nothing was recorded.
     """
-    total = options.card()
     devices = [at for at in chosen_devices(snap, selection) if snap.replay(at).allocations]
+    total = options.card()
     if not devices:
         raise NothingToTellError("no allocation was recorded, so there is nothing to plan")
     return PlanReport(
@@ -114,7 +114,7 @@ def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) ->
         plans=tuple(_planned(recording, plan, card.usable) for plan in plans),
         tradeoffs=tuple(
             Tradeoff(
-                levers=tuple(_named(one) for one in some.levers),
+                lever_names=tuple(_named(one) for one in some.levers),
                 requested_peak_bytes=some.requested_bytes,
                 price=PRICES[cost_of(some.levers).price],
                 time_share=_time(some.levers),
@@ -159,12 +159,12 @@ def _lever(recording: Recording, one: Lever) -> PlannedLever:
         title=one.title,
         price=one.price,
         time_share=one.time_share,
-        why=one.why,
+        cost_reason=one.why,
         how=one.how,
         edit=one.edit,
         exact=one.exact,
-        guess=one.guess,
-        modules=tuple(without_title(unit.name) for unit in one.units) or UNSET,
+        estimate_reason=one.guess,
+        module_names=tuple(without_title(unit.name) for unit in one.units) or UNSET,
         frame=UNSET if frame is None else frame,
     )
 

@@ -28,7 +28,7 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     """What it costs: nothing to speak of, time, other numerical results, or more hardware."""
     time_share: float | None
     """Additional time, as a share of a step's time; null if unknown."""
-    why: str
+    cost_reason: str
     """Why it costs that."""
     how: How
     """How to apply it: with `memreplay dryrun --change NAME=ARGUMENT`, with allocator settings, or
@@ -38,9 +38,9 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     """The line to write, or the environment variable to set."""
     exact: bool
     """Whether its effect on the peak is exact."""
-    guess: str
+    estimate_reason: str
     """Why its effect is an estimate; empty if it's exact."""
-    modules: tuple[str, ...] | UnsetType = UNSET
+    module_names: tuple[str, ...] | UnsetType = UNSET
     """The modules to recompute."""
     frame: Frame | UnsetType = UNSET
     """The line of code that holds most of the memory concerned."""
@@ -83,8 +83,8 @@ class Floor(Record, frozen=True, kw_only=True):
 class Tradeoff(Record, frozen=True, kw_only=True):
     """A combination of changes that needs less memory than all cheaper ones."""
 
-    levers: tuple[str, ...]
-    """Names and arguments."""
+    lever_names: tuple[str, ...]
+    """The levers' names and arguments."""
     requested_peak_bytes: int
     """Predicted peak of requested bytes."""
     price: Price

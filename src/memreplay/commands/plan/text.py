@@ -100,7 +100,7 @@ def _plan(number: int, plan: Planned) -> list[Block]:
 
 
 def _cost(plan: Planned) -> str:
-    return "; ".join(f"{_time(one.time_share)}: {one.why}" for one in plan.levers)
+    return "; ".join(f"{_time(one.time_share)}: {one.cost_reason}" for one in plan.levers)
 
 
 def _time(share: float | None) -> str:
@@ -133,7 +133,7 @@ def _tradeoffs(device: DevicePlans) -> Table:
                 size(one.requested_peak_bytes),
                 "?" if one.time_share is None else f"{one.time_share:.0%}",
                 PRICES[one.price],
-                ", ".join(one.levers),
+                ", ".join(one.lever_names),
             )
         )
         for one in device.tradeoffs
@@ -144,7 +144,10 @@ def _tradeoffs(device: DevicePlans) -> Table:
 def _notes(device: DevicePlans) -> list[Block]:
     found: list[Block] = []
     guesses = dict.fromkeys(
-        f"{one.title}: {one.guess}" for plan in device.plans for one in plan.levers if one.guess
+        f"{one.title}: {one.estimate_reason}"
+        for plan in device.plans
+        for one in plan.levers
+        if one.estimate_reason
     )
     if guesses:
         found.append(Note(f"estimated: {'; '.join(guesses)}"))

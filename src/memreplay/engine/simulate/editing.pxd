@@ -26,7 +26,7 @@ cdef struct Addition:
 
 cdef struct Columns:
     # A change given as columns.
-    const int64_t* sizes     # per event: the request's new size, 0 to drop it, negative: as recorded
+    const int64_t* sizes     # per event: a request's new size, 0: dropped, negative: as recorded
     const Move* moves
     uint64_t moves_count
     const Addition* added

@@ -35,19 +35,19 @@ def test_peak_matches_a_list_of_events(blocks: list[Block], seed: int) -> None:
     for row, at in zip(ended, until, strict=True):
         ends[row] = at
     rows = sorted(rng.choices(range(len(lives)), k=4))
-    at = sorted(rng.randrange(1, lives.events) for _ in range(8))
+    when = sorted(rng.randrange(1, lives.events) for _ in range(8))
     owner = [len(lives) + n for n in (0, 1, 0, 2, 3, 1, 3, 2)]
     makes = [1, 1, 0, 1, 1, 0, 0, 0]
-    again = Again(*map(vector, (at, owner, makes, rows)))
+    again = Again(vector(when), vector(owner), vector(makes), vector(rows))
     program = program.with_effect(Effect(again=again))
-    for order, (event, one, make) in enumerate(zip(at, owner, makes, strict=True)):
+    for order, (event, one, make) in enumerate(zip(when, owner, makes, strict=True)):
         like = rows[one - len(lives)]
         calls.append((event, order, one, sizes[like] if make else -sizes[like]))
 
     now = high = recording.replay.measure("requested").start_bytes
     for event in range(lives.events):
-        for when, end in enumerate(ended):
-            if ends[end] == event and until[when] == event < lives.end[end]:
+        for place, end in enumerate(ended):
+            if ends[end] == event and until[place] == event < lives.end[end]:
                 now -= sizes[end]
         for _, _, _, change in (one for one in calls if one[0] == event):
             now += change

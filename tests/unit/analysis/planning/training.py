@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.planning.levers.base import Recording
+from memreplay.analysis.planning.lever import Recording
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.noted import Kind, with_notes

@@ -40,7 +40,7 @@ def test_plan_is_to_recompute_as_few_blocks_as_needed(runner: CliRunner, path: s
     first = found["plans"][0]
     assert [one["name"] for one in first["levers"]] == ["checkpoint"]
     assert (first["exactness"], first["reserved_exactness"]) == ("exact", "estimated")
-    chosen = frozenset(int(one.split(".")[1]) for one in first["levers"][0]["modules"])
+    chosen = frozenset(int(one.split(".")[1]) for one in first["levers"][0]["module_names"])
     assert first["requested_peak_bytes"] == trained(BLOCKS, chosen).peak
     assert first["requested_peak_bytes"] <= found["program_memory_bytes"]
     fewer = trained(BLOCKS, frozenset(sorted(chosen)[1:])).peak
@@ -77,10 +77,10 @@ def test_lower_bound_names_what_no_lever_changes() -> None:
 
 def test_plans_are_different_and_sorted_by_cost() -> None:
     found = mr.plan(mr.open(GPT), fit=3 * 2**30)
-    plans = [{(one.name, one.argument) for one in plan.levers} for plan in found.devices[0].plans]
-    assert 1 < len(plans) <= 3
-    for at, plan in enumerate(plans):
-        assert not any(other <= plan for other in plans[:at])
+    names = [{(one.name, one.argument) for one in plan.levers} for plan in found.devices[0].plans]
+    assert 1 < len(names) <= 3
+    for at, some in enumerate(names):
+        assert not any(other <= some for other in names[:at])
     for plan in found.devices[0].plans:
         assert plan.simulated.oom_count == 0
         assert plan.spare_bytes >= 0

@@ -1,11 +1,12 @@
-"""Tests of analysis/planning/levers/training.py: each lever on a training step with known sizes."""
+"""Tests of analysis/planning/training_levers.py: each lever on a training step with known sizes."""
 
 from __future__ import annotations
 
 import pytest
 
-from memreplay.analysis.planning.levers import levers_of, training
-from memreplay.analysis.planning.levers.base import Lever, Recording
+from memreplay.analysis.planning import training_levers as training
+from memreplay.analysis.planning.lever import Lever, Recording
+from memreplay.analysis.planning.levers_of import levers_of
 from tests.unit.analysis.planning.training import MIB, Block, Operation, Training, recording_of
 
 FOREACH = "_multi_tensor_adamw", "/v/lib/python3.12/site-packages/torch/optim/adamw.py"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.advising import forms
 from memreplay.analysis.advising.lives import CASTS, FOREACH, REDUCES, WORKSPACE
-from memreplay.analysis.planning.levers.base import Lever
+from memreplay.analysis.planning.lever import Lever
 from memreplay.analysis.planning.program import Again, Effect, resized
 from memreplay.engine.query._vectors import constant, counting, joined, vector, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memreplay.analysis.planning.levers.base import Recording
+    from memreplay.analysis.planning.lever import Recording
     from memreplay.engine.query._vectors import Vector
 
 SCALAR = 4096  # bytes; step counters and similar state is smaller

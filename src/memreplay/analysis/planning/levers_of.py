@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.planning.levers import code, training
+from memreplay.analysis.planning import code_levers, training_levers
 
 if TYPE_CHECKING:
-    from memreplay.analysis.planning.levers.base import Find, Lever, Recording
+    from memreplay.analysis.planning.lever import Find, Lever, Recording
 
 FINDERS: tuple[Find, ...] = (
-    training.set_to_none,
-    training.optimizers,
-    code.no_gradients,
-    code.fused_attention,
-    code.chunked_loss,
-    training.accumulate,
-    training.shard,
+    training_levers.set_to_none,
+    training_levers.optimizers,
+    code_levers.no_gradients,
+    code_levers.fused_attention,
+    code_levers.chunked_loss,
+    training_levers.accumulate,
+    training_levers.shard,
 )
 
 

@@ -1,11 +1,11 @@
-"""Tests of analysis/planning/levers/code.py: what other forms of code save."""
+"""Tests of analysis/planning/code_levers.py: what other forms of code save."""
 
 from __future__ import annotations
 
 from memreplay.analysis.advising import forms
 from memreplay.analysis.advising.passes import unneeded
-from memreplay.analysis.planning.levers import code
-from memreplay.analysis.planning.levers.base import Lever
+from memreplay.analysis.planning import code_levers as code
+from memreplay.analysis.planning.lever import Lever
 from tests.unit.analysis.advising.programs import (
     BACKWARD,
     EVALUATE,

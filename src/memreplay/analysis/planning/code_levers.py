@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.advising import forms
 from memreplay.analysis.advising.passes import kept_in_vain
-from memreplay.analysis.planning.levers.base import Lever
+from memreplay.analysis.planning.lever import Lever
 from memreplay.analysis.planning.program import Effect, resized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memreplay.analysis.planning.levers.base import Recording
+    from memreplay.analysis.planning.lever import Recording
 
 
 def chunked_loss(recording: Recording) -> Iterator[Lever]:
