@@ -61,24 +61,25 @@ class Notes:
 
     def units(self) -> dict[str, Vector]:
         """Return the modules to recompute, with the numbers of those inside them: the outermost
-        members of lists or, without these, a model's direct submodules.
+        members of lists, and a model's direct submodules that contain others but no list. Without
+        any of these, all direct submodules.
         """
-        found: dict[str, list[int]] = {}
+        members: dict[str, list[int]] = {}
         direct: dict[str, list[int]] = {}
         for number, name in enumerate(self.names):
             match = _MEMBER.search(name)
+            parts = name.split(".")
             if match:
-                found.setdefault(name[: match.end()], []).append(number)
-            else:
-                parts = name.split(".")
-                if len(parts) > 1:
-                    direct.setdefault(".".join(parts[:2]), []).append(number)
+                members.setdefault(name[: match.end()], []).append(number)
+            elif len(parts) > 1:
+                direct.setdefault(".".join(parts[:2]), []).append(number)
         outside = {
             name: numbers
             for name, numbers in direct.items()
-            if not any(one.startswith(f"{name}.") for one in found)
+            if len(numbers) > 1 and not any(one.startswith(f"{name}.") for one in members)
         }
-        return {name: vector(numbers) for name, numbers in {**found, **outside}.items()}
+        found = {**members, **outside} or direct
+        return {name: vector(numbers) for name, numbers in found.items()}
 
     def children(self, unit: str) -> Vector:
         """Return for each row a number of the direct submodule of `unit` that allocated it; -1 for

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.planning.lever import Recording
     from memreplay.analysis.planning.program import Program
+    from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.alloc_conf import AllocatorSettings
     from memreplay.snapshot.recorded_allocator import Edit
     from memreplay.snapshot.simulated import Simulated
@@ -106,14 +107,20 @@ class Search:
         """Return the lower bound."""
         lives = self.recording.lives
         kept = {name: self.recording.of(name, f"unsharded {name}") for name in STAYS}
-        change = zeros(lives.events + 1)
-        for rows in kept.values():
+
+        def levels(rows: Vector) -> Vector:
+            change = zeros(lives.events + 1)
             change.add_at(lives.start[rows], lives.bytes[rows])
             change.add_at(lives.end[rows], -lives.bytes[rows])
-        levels = change[:-1].sums()
-        at = levels.argmax() if len(levels) else 0
-        parts = {name: lives.held(rows, at) for name, rows in kept.items()}
-        return Floor(levels.max(initial=0), {name: n for name, n in parts.items() if n}, at)
+            return change[:-1].sums()
+
+        found = {name: levels(rows) for name, rows in kept.items()}
+        # While new gradients are added to old ones, there are more than the optimizer needs.
+        found["gradients"] = found["gradients"].lower(found["parameters"])
+        whole = found["parameters"] + found["gradients"] + found["optimizer state"]
+        at = whole.argmax() if len(whole) else 0
+        parts = {name: one[at] for name, one in found.items() if len(one) and one[at]}
+        return Floor(whole.max(initial=0), parts, at)
 
     def plans(self) -> list[Plan]:
         """Return at most three plans, cheapest first. None contains all levers of a cheaper one."""

@@ -7,54 +7,7 @@ import pytest
 from memreplay.analysis.planning import training_levers as training
 from memreplay.analysis.planning.lever import Lever, Recording
 from memreplay.analysis.planning.levers_of import levers_of
-from tests.unit.analysis.planning.training import MIB, Block, Operation, Training, recording_of
-
-FOREACH = "_multi_tensor_adamw", "/v/lib/python3.12/site-packages/torch/optim/adamw.py"
-
-
-class Optimized(Training):
-    """Training with parameters of 32 and 8 MiB, their gradients and Adam's state. The temporaries
-    of `foreach` are as large as the parameters.
-    """
-
-    SIZES = (32 * MIB, 8 * MIB)
-
-    def __init__(self, *, to_none: bool = True, block: int = 10) -> None:
-        super().__init__([Block((Operation(block * MIB, saved=True),), MIB)] * 2)
-        self.to_none = to_none
-        self.parameters = [
-            self.alloc(one, ("parameters", "start", "Net.layers.0")) for one in self.SIZES
-        ]
-        self.state: list[int] = []
-        self.gradients: list[int] = []
-
-    def step(self, parameters: int = 0) -> None:
-        """Run a training step and the optimizer's."""
-        if self.to_none:
-            self.free(*self.gradients)
-            self.gradients = []
-        super().step()
-        new = [
-            self.alloc(one, ("gradients", "backward", "Net.layers.0"), 200) for one in self.SIZES
-        ]
-        if self.gradients:
-            self.free(*new)
-        else:
-            self.gradients = new
-        if not self.state:
-            self.state = [
-                self.alloc(one, ("optimizer state", "optimizer", ""))
-                for one in (*self.SIZES, *self.SIZES)
-            ]
-        temporary = ("temporary", "optimizer", "")
-        self.free(*[self.alloc(one, temporary, 40, FOREACH) for one in self.SIZES])
-
-
-def recorded(steps: int = 3, **options: bool | int) -> Recording:
-    made = Optimized(**options)  # type: ignore[arg-type]
-    for _ in range(steps):
-        made.step()
-    return recording_of(made.snapshot())
+from tests.unit.analysis.planning.training import MIB, recorded
 
 
 def peak(recording: Recording, lever: Lever) -> int:
