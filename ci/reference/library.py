@@ -49,6 +49,7 @@ SECTIONS = {
         "leaks",
         "fragmentation",
         "oom",
+        "plan",
         "simulate",
         "retold",
         "view",

@@ -30,6 +30,8 @@ from memreplay.commands.oom.find import OomOptions
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.find import PeakOptions
 from memreplay.commands.peak.result import PeakReport
+from memreplay.commands.plan.find import PlanOptions
+from memreplay.commands.plan.result import PlanReport
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.report.result import Overview
 from memreplay.commands.result_json import to_json as to_json
@@ -113,6 +115,7 @@ __all__ = [
     "oom",
     "open",
     "peak",
+    "plan",
     "record",
     "report",
     "retold",
@@ -485,6 +488,22 @@ def peak(
     of that pool or stream counts, and devices without it are left out. With `strict`, all of a
     device's checks are made, as for a summary. With `fold`, stacks that differ only in plumbing
     frames are merged. Raises UsageError for an unknown device, pool or stream.
+    """
+
+def plan(
+    snap: Snapshot | str | bytes | os.PathLike[str],
+    selection: Selection | None = ...,
+    options: PlanOptions | None = ...,
+    *,
+    strict: bool = ...,
+    device: int | None = ...,
+    rules: tuple[Rule, ...] | None = ...,
+    fit: int | str | None = ...,
+) -> PlanReport:
+    """Return at most three plans per device with which the recorded program fits a card with `fit`
+    bytes in all.
+
+    Raises UsageError without `fit`, and NothingToTellError if nothing was recorded.
     """
 
 def report(

@@ -67,6 +67,7 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         STEP,
         "--by file --top 5 --peaks 2 --exclude torch/optim",
     ),
+    "plan": (lambda snap: mr.plan(snap, fit=2**29), STEP, "--fit 512MiB"),
     "report": (lambda snap: mr.report(snap, total_memory=2**36), STEP, "--total-memory 64GiB"),
     "segments": (
         lambda snap: mr.segments(snap, top=3, device=0),
@@ -209,7 +210,8 @@ def test_gate_on_a_missing_device_is_a_usage_error(snap: mr.Snapshot) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in ASKED if name not in (*WITHOUT, "report", "simulate", "steps")]
+    "name",
+    [name for name in ASKED if name not in (*WITHOUT, "plan", "report", "simulate", "steps")],
 )
 def test_negative_number_of_groups_is_a_usage_error(name: str, snap: mr.Snapshot) -> None:
     with pytest.raises(mr.UsageError, match="top must be a whole number of at least 0, not -1"):

@@ -15,6 +15,7 @@ from memreplay.analysis.steps.records import StepOptions
 from memreplay.commands.diff.find import DiffOptions
 from memreplay.commands.fragmentation.find import FragmentationOptions
 from memreplay.commands.oom.find import OomOptions
+from memreplay.commands.plan.find import PlanOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.simulate.find import SimulateOptions
 from memreplay.errors import UsageError
@@ -147,6 +148,20 @@ def simulate(one: Any, tool_call: ToolCall) -> Lines:
 
     def work(snapshot: Snapshot) -> Document:
         return simulate_document(simulate_report(snapshot, selection, options), top=5)
+
+    return _about(one, tool_call, work)
+
+
+def plan(one: Any, tool_call: ToolCall) -> Lines:
+    """Find the cheapest changes with which the run fits a card."""
+    from memreplay.commands.plan.find import plan_report
+    from memreplay.commands.plan.text import plan_document
+
+    options, selection = given(one, PlanOptions), _selection(one, tool_call)
+    options.card()  # fails before the file is read
+
+    def work(snapshot: Snapshot) -> Document:
+        return plan_document(plan_report(snapshot, selection, options))
 
     return _about(one, tool_call, work)
 

@@ -14,6 +14,7 @@ from memreplay.analysis.steps.records import StepOptions
 from memreplay.commands.diff.find import DiffOptions
 from memreplay.commands.fragmentation.find import FragmentationOptions
 from memreplay.commands.oom.find import OomOptions
+from memreplay.commands.plan.find import PlanOptions
 from memreplay.commands.report.find import ReportOptions
 from memreplay.commands.shared.source import Reading
 from memreplay.commands.simulate.find import SimulateOptions
@@ -173,6 +174,7 @@ SimulateArguments = made(
     (Selection, "include"),
     said=("include",),
 )
+PlanArguments = made(OfFile, DEVICE, (PlanOptions, "fit"))
 StepsArguments = made(OfFile, DEVICE, (StepOptions, "annotation period"), (Selection, "top"), top=8)
 
 

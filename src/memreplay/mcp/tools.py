@@ -79,6 +79,9 @@ TOOLS: Mapping[str, Tool] = {
         asked.SimulateArguments,
         answering.simulate,
     ),
+    "plan": Tool(
+        "The cheapest changes with which the run fits a card.", asked.PlanArguments, answering.plan
+    ),
     "steps": Tool("Memory of each training step.", asked.StepsArguments, answering.steps),
     "sql": Tool(
         "DuckDB query over a snapshot's tables (at most 1,000 rows).",

@@ -14,7 +14,7 @@ from memreplay.snapshot.record import Record
 from memreplay.snapshot.staying import Staying
 
 if TYPE_CHECKING:
-    from memreplay.engine.simulate._simulating import Simulation
+    from memreplay.engine.simulate._simulating import Changed, Simulation
     from memreplay.snapshot.measured import Measured, MeasuredTrace
 
 SMALL_SEGMENT = 2 << 20
@@ -65,21 +65,23 @@ class Outcome(Record, frozen=True, kw_only=True):
 
 
 class Edit(Struct, frozen=True):
-    """A change to some of the program's allocations.
+    """A change to the program.
 
-    `chosen` is a usage limited to these allocations (`Usage.only`), in requested bytes. Their sizes
+    `chosen` is a usage limited to some allocations (`Usage.only`), in requested bytes. Their sizes
     are multiplied by `factor`; 0 drops them. With `twice`, each allocation is freed as soon as the
     next one has been made. As with checkpointing, it's allocated again just before the last
-    allocation that precedes its end.
+    allocation that precedes its end. `changed` is any other change.
     """
 
-    chosen: Measured
+    chosen: Measured | None
     factor: float = 1.0
     twice: bool = False
+    changed: Changed | None = None
 
     def prepare(self) -> None:
         """Compute the data that all simulations of this change share."""
-        _ = self.chosen.native
+        if self.chosen is not None:
+            _ = self.chosen.native
 
 
 class Card(Struct, frozen=True):
@@ -328,9 +330,10 @@ def run(
         recorded_limit=recorded.limit_bytes,
         recorded_collect_from=-1 if recorded.collect_from is None else recorded.collect_from,
         recorded_handle=replay.settings.large_segment_bytes,
-        edited=None if edit is None else edit.chosen.native,
+        edited=None if edit is None or edit.chosen is None else edit.chosen.native,
         factor=1.0 if edit is None else edit.factor,
         twice=edit is not None and edit.twice,
+        changed=None if edit is None else edit.changed,
         log=keeping.log,
         trace=keeping.trace,
         stop_at_difference=keeping.alike,

@@ -63,5 +63,5 @@ def test_limits_match_those_in_the_code() -> None:
     assert f"{linear.MOST_SECONDS:g} seconds per call" in limits
     assert running.AT_ONCE == 4
     assert "four calls run at once" in limits
-    assert f"{len(TOOLS)}" == "13"
-    assert "thirteen tools" in PAGE
+    assert f"{len(TOOLS)}" == "14"
+    assert "fourteen tools" in PAGE

@@ -75,6 +75,7 @@ def calls_of(file: str, moment: str = "end") -> list[tuple[str, dict[str, Any]]]
         ("fragmentation", one | {"top": 0}),
         ("simulate", one | {"search": "settings"}),
         ("simulate", one | {"scale": 0.5, "only_category": "activations"}),
+        ("plan", one | {"fit": "1GiB"}),
         ("steps", one | {"top": 0}),
         ("sql", one),
         ("sql", one | {"query": "from flat"}),
@@ -130,7 +131,7 @@ def test_tools_are_listed_as_read_only() -> None:
         assert tool.annotations.read_only_hint is True
     assert instructions == tools.INSTRUCTIONS
     spelled = sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in listed)
-    assert spelled <= 6_000
+    assert spelled <= 450 * len(listed)
 
 
 def test_errors_are_returned_as_errors(folder: Path) -> None:

@@ -18,7 +18,7 @@ from memreplay.analysis.advising.lives import (
 from memreplay.engine.query._vectors import constant, counting, joined, zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memreplay.analysis.advising.lives import Lives, Place
     from memreplay.engine.query._vectors import Vector
@@ -45,7 +45,24 @@ class Form(Struct, frozen=True):
     """The line that holds most of these bytes."""
 
 
+NOTHING = Form(0, 0, None)
+
+
+class Held(NamedTuple):
+    """Rows that a cheaper form of the code doesn't need, or of which it needs a part."""
+
+    chosen: Chosen
+    place: Chosen
+    """Rows whose lines are preferred when naming the code."""
+
+
 def attention_scores(lives: Lives) -> Form:
+    """Find what `scores` hold."""
+    found = scores(lives)
+    return NOTHING if found is None else _form(lives, *found)
+
+
+def scores(lives: Lives) -> Held | None:
     """Find softmax results and other results of the same sizes.
 
     These are the scores, the masked scores, dropout, and their gradients. A fused kernel stores
@@ -62,18 +79,24 @@ def attention_scores(lives: Lives) -> Form:
         linear = near & ((code & LINEAR) > 0)
         largest = lives.bytes[linear].max(initial=0)
         if not largest:
-            return Form(0, 0, None)
+            return None
         softmax = near & (lives.bytes > largest) & ~_kept(lives)
         sizes = _sizes(lives, softmax, (1,))
     if not len(sizes):
-        return Form(0, 0, None)
+        return None
     alike = lives.bytes.is_in(sizes) & ~_kept(lives)
     near &= (code & LINEAR) == 0
     chosen = alike & (softmax | near | lives.of("category", *BACKWARD))
-    return _form(lives, chosen, softmax)
+    return Held(chosen, softmax)
 
 
 def loss(lives: Lives) -> Form:
+    """Find what `logits` hold, beyond one chunk of CHUNKS."""
+    found = logits(lives)
+    return NOTHING if found is None else _form(lives, *found, 1 - 1 / CHUNKS)
+
+
+def logits(lives: Lives) -> Held | None:
     """Find the logits, their log-softmax, and the gradients of both, which have the same size.
 
     If the loss is computed in CHUNKS chunks of tokens, only one chunk's share exists at a time.
@@ -82,16 +105,16 @@ def loss(lives: Lives) -> Form:
     computed = (code & LOSS) > 0
     sizes = _sizes(lives, computed, (1, 2))
     if not len(sizes):
-        return Form(0, 0, None)
+        return None
     alike = lives.bytes.is_in(sizes) & ~_kept(lives)
     rows = (computed & alike).rows()
     if _in_chunks(rows):
-        return Form(0, 0, None)
+        return None
     near = zeros(len(lives) + 2 * NEAR + 1)
     near.add_at(rows, 1)
     near.add_at(rows + 2 * NEAR + 1, -1)
     chosen = alike & (near.sums()[NEAR : NEAR + len(lives)] > 0)
-    return _form(lives, chosen, computed, 1 - 1 / CHUNKS)
+    return Held(chosen, computed)
 
 
 def _in_chunks(rows: Vector) -> bool:
@@ -124,15 +147,37 @@ def stale_gradients(lives: Lives, steps: Sequence[int]) -> Form:
 
     `steps`: the events at which steps begin, possibly guessed.
     """
+    change = zeros(lives.events + 1)
+    at_peak = zeros(len(lives), "?")
+    for one in stale(lives, steps):
+        change[one.begin] = change[one.begin] + lives.bytes[one.rows].sum()
+        change.add_at(one.until, -lives.bytes[one.rows])
+        if one.begin <= lives.peak < one.end:
+            at_peak[one.rows] = True
+    return Form(lives.held(at_peak), lives.lowered(change), lives.largest_place(at_peak))
+
+
+class Stale(NamedTuple):
+    """Gradients that one step doesn't need before its backward pass replaces them."""
+
+    rows: Vector
+    begin: int
+    """The event from which they aren't needed."""
+    until: Vector
+    """The events at which they're replaced."""
+    end: int
+    """The event at which the step ends."""
+
+
+def stale(lives: Lives, steps: Sequence[int]) -> Iterator[Stale]:
+    """Yield each step's gradients of an earlier step."""
     gradients = _gradients(lives).rows()
     first, last = lives.start[gradients], lives.end[gradients]
     forward = joined([lives.start[lives.forward()], [lives.events]])
     backward = (lives.of("category", *BACKWARD) | lives.of("phase", "backward")).rows()
     began = lives.start[backward]
     if not 0 < len(gradients) * len(steps) <= MOST:
-        return Form(0, 0, None)
-    change = zeros(lives.events + 1)
-    stale = zeros(len(lives), "?")
+        return
     parameters = None if lives.recorded else _parameters(lives)
     for step, end in zip(steps, [*steps[1:], lives.events], strict=True):
         # Until the forward pass begins, an optimizer may still need the gradients.
@@ -146,12 +191,7 @@ def stale_gradients(lives: Lives, steps: Sequence[int]) -> Form:
             after = _fitting(lives, gradients[(first <= then) & (last > then)], parameters)
             old = _fitting(lives, old, parameters)
             old = old[(lives.end[old] <= then) | old.is_in(after)]
-        until = lives.end[old].lower(_replaced_at(lives, old, made))
-        change[begin] = change[begin] + lives.bytes[old].sum()
-        change.add_at(until, -lives.bytes[old])
-        if begin <= lives.peak < end:
-            stale[old] = True
-    return Form(lives.held(stale), lives.lowered(change), lives.largest_place(stale))
+        yield Stale(old, begin, lives.end[old].lower(_replaced_at(lives, old, made)), end)
 
 
 def _gradients(lives: Lives) -> Chosen:

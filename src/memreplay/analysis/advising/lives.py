@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # Flags for what a stack's `file:function` frames match: operators and autograd nodes (with C++
 # frames), PyTorch's Python functions, and user functions with the same names.
 SOFTMAX, LOSS, FOREACH, LINEAR, ATTENTION, EVALUATES, WORKSPACE = 1, 2, 4, 8, 16, 32, 64
+REDUCES = 128  # autograd sums a gradient over broadcast dimensions, after the node has run
+CASTS = 256  # autocast converts a tensor
 _FRAMES = regexes(
     (
         SOFTMAX,
@@ -48,6 +50,8 @@ _FRAMES = regexes(
         ATTENTION,
         r"(?i:attn|attention)[^/:]{0,64}$|(?i:attn|attention)[^/:]{0,64}:[^:]{0,64}$",
     ),
+    (CASTS, r"\bat::autocast::cached_cast"),
+    (REDUCES, r"\btorch::autograd::(?:InputMetadata::|validate_outputs)"),
     # cuBLAS keeps one workspace per thread, so the backward thread also has one.
     (WORKSPACE, r"\bat::cuda::(?:getCurrentCUDABlas|setWorkspace|getCUDABlasLtWorkspace)"),
 )
@@ -106,6 +110,8 @@ class Lives:
         """Stack numbers."""
         self.curve = vector(self._usage.column)
         """Requested bytes after each event."""
+        self.start_bytes = self._usage.start_bytes
+        """Requested bytes before the first event."""
         self.peak_bytes = self._usage.peak.bytes
         self.peak = self._usage.peak.event_index - replay.first_event
         """Event of the peak; -1 for the start."""
@@ -271,7 +277,7 @@ class Lives:
         """Return how far the peak falls if usage after each event is lower by the running sum of
         `change` (one value per event, and one for the end).
         """
-        high = self.curve.highest_less(change[:-1], max(0, self._usage.start_bytes))
+        high = self.curve.highest_less(change[:-1], max(0, self.start_bytes))
         return max(0, self.peak_bytes - high)
 
     def largest_place(self, chosen: Vector, among: Vector | None = None) -> Place | None:

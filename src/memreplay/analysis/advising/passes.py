@@ -49,12 +49,39 @@ class Unneeded(Struct, frozen=True):
 def unneeded(
     lives: Lives, failed: Sequence[int], *, told: bool, at: int | None = None
 ) -> Unneeded | None:
+    """Find what `kept_in_vain` holds at the peak, or after the event `at`. Return None if there's
+    nothing.
+    """
+    found = kept_in_vain(lives, failed, told=told)
+    if found is None:
+        return None
+    kept, freed = found.kept, found.freed
+    return Unneeded(
+        lives.held(kept, at),
+        lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
+        lives.largest_place(kept),
+        found.trained,
+        found.ended,
+    )
+
+
+class InVain(Struct, frozen=True):
+    """Rows kept for a backward pass that never comes."""
+
+    kept: Vector
+    freed: Vector
+    """The event at which each row would be freed without a graph."""
+    trained: bool
+    ended: bool
+
+
+def kept_in_vain(lives: Lives, failed: Sequence[int], *, told: bool) -> InVain | None:
     """Find passes that keep results without a backward pass. Return None if there are no such
     passes, or if the file doesn't show whether there are any.
 
     `failed`: events of failed requests, because frees right after one are caused by the error.
     `told`: whether the file would show a backward pass, either because of the recorder used or
-    because all allocations have stacks. Bytes are at the peak, or after the event `at`.
+    because all allocations have stacks.
     """
     backward = lives.of("category", *BACKWARD)
     trained = backward.any()
@@ -65,13 +92,7 @@ def unneeded(
         return None
     after = joined([lives.start, [lives.events]])
     freed = after[(counting(len(lives)) + NEXT).lower(len(lives))]
-    return Unneeded(
-        lives.held(kept, at),
-        lives.saved(kept, after=freed) if at is None else lives.held(kept & (freed <= at), at),
-        lives.largest_place(kept),
-        trained,
-        ended,
-    )
+    return InVain(kept, freed, trained, ended)
 
 
 def _kept(lives: Lives, backward: Vector, failed: Sequence[int]) -> tuple[Vector, bool]:

@@ -79,7 +79,8 @@ def changes_nothing(edits: Iterable[Edit]) -> bool:
 
 
 def changed_by(edit: Edit) -> Changed:
-    """Sum up what an edit changes."""
+    """Sum up what an edit of chosen allocations changes."""
+    assert edit.chosen is not None
     native, replay = edit.chosen.native, edit.chosen.trace
     counted = vector(native.counted()) != 0
     carried = vector(native.carried_ends()) != _NEVER

@@ -92,7 +92,10 @@ _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it
 # If activations hold at least this share, advise to reduce them.
 ACTIVATIONS = ("activations", "attention")
 ACTIVATIONS_SHARE = 0.40
-_ACTIVATIONS = "hold {held}: a smaller batch or, when training, torch.utils.checkpoint reduces them"
+_ACTIVATIONS = (
+    "hold {held}: a smaller batch or, when training, torch.utils.checkpoint reduces them"
+    " (memreplay plan finds the cheapest change)"
+)
 LESS_LIVE = "hold less"
 _NAMES_OF_PYTORCH = {
     "empty_cache",

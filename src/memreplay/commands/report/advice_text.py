@@ -163,6 +163,7 @@ class NextCommand(Struct, frozen=True):
 _SHOWS = {
     "oom": "why it failed and what would help",
     "leaks": "the code that keeps more each step",
+    "plan": "the cheapest change that makes it fit",
     "simulate": "what this setting changes",
     "fragmentation": "what keeps unused memory reserved",
     "peak": "which modules hold the activations",
@@ -180,6 +181,8 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         for one in device.advice[:SHOWN_ADVICE]
     ]
     wanted = [(command, reason) for command, reason in asked if reason]
+    if device.ran_out and device.total_memory_bytes is not None and device.total_memory_known:
+        wanted.append((f"plan --fit {_spelled(device.total_memory_bytes)}", _SHOWS["plan"]))
     if device.leaks_judged and device.leaks is not None and device.leaks.unless is not None:
         wanted.append(("leaks", _SHOWS["leaks"]))
     final = bool(NOT_RECORDED.intersection(device.reasons))
@@ -198,6 +201,14 @@ def next_commands(device: DeviceOverview, file: str) -> tuple[NextCommand, ...]:
         words = ("memreplay", first, name, rest, part)
         found.append(NextCommand(" ".join(filter(None, words)), reason))
     return tuple(reversed(found))[:SHOWN_COMMANDS]
+
+
+def _spelled(size: int) -> str:
+    """Return a size as an option's value, without loss."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}B"
 
 
 def _part_read(device: DeviceOverview) -> str:

@@ -25,6 +25,7 @@ SECTIONS = {
         "modules": "Show what each module holds.",
     },
     "Plan": {
+        "plan": "Find the cheapest change that makes it fit a card.",
         "simulate": "Try other allocator settings or another card.",
         "dryrun": "Measure a program's memory use without a GPU.",
     },

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, final
 
+from typing_extensions import Buffer
+
 from memreplay.engine.read.column import Column
 from memreplay.engine.replay._measures import Blocks, Holding
 from memreplay.engine.replay._timeline import Measure
@@ -11,6 +13,21 @@ FREE: Final[int]
 USED: Final[int]
 PENDING: Final[int]
 UNMAPPED: Final[int]
+
+@final
+class Changed:
+    """A changed program: other sizes, and calls that the recorded program doesn't make."""
+
+    def __new__(
+        cls,
+        holding: Holding,
+        sizes: Buffer,
+        at: Buffer,
+        owner: Buffer,
+        makes: Buffer,
+        like: Buffer,
+        added: Buffer,
+    ) -> Changed: ...
 
 @final
 class Simulation:
@@ -37,6 +54,7 @@ class Simulation:
         edited: Measure | None = None,
         factor: float = 1.0,
         twice: bool = False,
+        changed: Changed | None = None,
         log: bool = True,
         trace: bool = False,
         stop_at_difference: bool = False,

@@ -4,8 +4,10 @@ Contains no algorithms. Event indices count from the first event read.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 from memreplay._core cimport error_of, new_seed
+from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_item
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._measures cimport Blocks, Holding
@@ -14,9 +16,73 @@ from memreplay.engine.replay cimport sizes as _sizes
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, Rules, segment_size
 from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.simulate cimport heap as _heap
-from memreplay.engine.simulate.editing cimport changes_all
+from memreplay.engine.read.tables cimport A_ALLOC
+from memreplay.engine.simulate.editing cimport Addition, Columns, Move, changes_all
 from memreplay.engine.simulate cimport retelling as _retelling
 from memreplay.engine.simulate cimport simulation as _simulation
+
+
+@cython.final
+cdef class Changed:
+    """A changed program: other sizes, and calls that the recorded program doesn't make.
+
+    `sizes`: each event's new size; 0 drops its request, negative numbers leave it as it is. Each
+    row of `at`, `owner` and `makes` is a call before an event (the number of events: after the last
+    one), in order: it allocates an owner's memory or frees it, if it's there. An owner is an alloc
+    event or, from the number of events on, an addition: an allocation of `added` bytes with the
+    stream, pool and stack of the alloc event `like`.
+    """
+
+    cdef Buf sizes, moves, added
+
+    def __cinit__(self, Holding holding not None, const int64_t[:] sizes, const int64_t[:] at,
+                  const int64_t[:] owner, const int64_t[:] makes, const int64_t[:] like,
+                  const int64_t[:] added):
+        cdef int64_t events = <int64_t> holding.replay.r.events
+        cdef const uint8_t* action = (<const uint8_t*> holding.replay.r.tables.action.data
+                                      + holding.replay.r.first)
+        cdef Py_ssize_t i
+        cdef Move move
+        cdef Addition addition
+        buf_init(&self.sizes, sizeof(int64_t))
+        buf_init(&self.moves, sizeof(Move))
+        buf_init(&self.added, sizeof(Addition))
+        if len(sizes) != events:
+            raise ValueError("sizes needs one number per event")
+        if not len(at) == len(owner) == len(makes) or len(like) != len(added):
+            raise ValueError("the columns have different lengths")
+        for i in range(len(sizes)):
+            if push_item(&self.sizes, &sizes[i]) < 0:
+                raise MemoryError
+        for i in range(len(like)):
+            if not (0 <= like[i] < events and action[like[i]] == A_ALLOC and added[i] > 0):
+                raise ValueError("an addition needs bytes and an alloc event")
+            addition.size, addition.like = added[i], <uint32_t> like[i]
+            if push_item(&self.added, &addition) < 0:
+                raise MemoryError
+        for i in range(len(at)):
+            if not (0 if i == 0 else at[i - 1]) <= at[i] <= events:
+                raise ValueError("calls must be in the order of events")
+            if not (0 <= owner[i] < events + len(like)
+                    and (owner[i] >= events or action[owner[i]] == A_ALLOC)):
+                raise ValueError("an owner is an alloc event or an addition")
+            move.at, move.owner, move.makes = <uint32_t> at[i], <uint32_t> owner[i], makes[i] != 0
+            if push_item(&self.moves, &move) < 0:
+                raise MemoryError
+
+    def __dealloc__(self):
+        buf_free(&self.sizes)
+        buf_free(&self.moves)
+        buf_free(&self.added)
+
+    cdef Columns columns(self):
+        cdef Columns found
+        found.sizes = <const int64_t*> self.sizes.data
+        found.moves = <const Move*> self.moves.data
+        found.moves_count = self.moves.len
+        found.added = <const Addition*> self.added.data
+        found.added_count = self.added.len
+        return found
 
 
 @cython.final
@@ -41,27 +107,29 @@ cdef class Simulation:
 
     The sizes of the allocations in `edited` are multiplied by `factor`; 0 drops them. With `twice`,
     each of these is freed as soon as the next allocation has been made, and made again just before
-    the last allocation that precedes its end.
+    the last allocation that precedes its end. `changed` is any other change, made in addition.
     """
 
     cdef _simulation.Simulation s
     cdef readonly Blocks blocks
     cdef readonly Holding holding
     cdef readonly Measure edited
+    cdef Changed changed
 
     def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
                   int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
                   int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
                   uint64_t space=1 << 42, bint reuses=False, int64_t recorded_limit=-1,
                   int64_t recorded_collect_from=-1, int64_t recorded_handle=20 << 20,
-                  Measure edited=None, double factor=1.0, bint twice=False, bint log=True,
-                  bint trace=False, bint stop_at_difference=False):
+                  Measure edited=None, double factor=1.0, bint twice=False, Changed changed=None,
+                  bint log=True, bint trace=False, bint stop_at_difference=False):
         cdef _simulation.SimulationOptions options
         cdef uint64_t seed = new_seed()
         cdef int code, i
         self.blocks = blocks
         self.holding = holding
         self.edited = edited
+        self.changed = changed
         if holding.replay is not blocks.reserved.replay:
             raise ValueError("holding belongs to another replay")
         if edited is not None and edited.replay is not holding.replay:
@@ -91,6 +159,11 @@ cdef class Simulation:
         options.edited = &edited.l if edited is not None else NULL
         options.factor = factor
         options.twice = twice
+        memset(&options.columns, 0, sizeof(Columns))
+        if changed is not None:
+            if changed.sizes.len != holding.replay.r.events:
+                raise ValueError("changed belongs to another replay")
+            options.columns = changed.columns()
         options.keeps_log = log
         options.keeps_trace = trace
         options.stop_at_difference = stop_at_difference

@@ -1,4 +1,4 @@
-# Change a program before simulating it: drop, resize or recompute some allocations.
+# Change a program before simulating it: drop, resize, move, recompute or add allocations.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.read.tables cimport A_ALLOC
@@ -11,21 +11,40 @@ cdef extern from *:
 
 
 cdef struct Move:
-    # The event after which a lifetime ends, or before which it begins again.
-    uint32_t at
-    uint32_t owner
+    # A call that the changed program makes before an event: it frees an owner's memory or makes it.
+    # Calls before the same event are in order.
+    uint32_t at          # the number of events: after the last one
+    uint32_t owner       # an alloc event, or the number of events + the place of an addition
+    bint makes
+
+
+cdef struct Addition:
+    # An allocation that the recording doesn't have.
+    int64_t size
+    uint32_t like        # the alloc event whose stream, pool and stack it has
+
+
+cdef struct Columns:
+    # A change given as columns.
+    const int64_t* sizes     # per event: a request's new size, 0: dropped, negative: as recorded
+    const Move* moves
+    uint64_t moves_count
+    const Addition* added
+    uint64_t added_count
 
 
 cdef struct Edit:
     const Lives* lives   # allocations to change; NULL: none
     double factor        # multiplies the sizes of these allocations; 0 drops them
     bint twice           # each is freed once the next one is made, and made again when needed
-    Buf gone             # Move, by event
-    Buf back             # Move, by event
+    const int64_t* sizes     # as in Columns; NULL: as recorded
+    Buf moves            # Move, by event
+    Buf added            # Addition
 
 
 cdef int edit_init(Edit* e, const Lives* lives, double factor, bint twice, const Replay* r,
                    const Held* held) noexcept nogil
+cdef int edit_columns(Edit* e, const Columns* columns) noexcept nogil
 cdef void edit_free(Edit* e) noexcept nogil
 
 
@@ -53,3 +72,10 @@ cdef inline int64_t changed_size(const Edit* e, int64_t size) noexcept nogil:
     if wanted >= <double> LARGEST_SIZE:
         return LARGEST_SIZE
     return <int64_t> wanted if wanted >= 1 else 1
+
+
+cdef inline uint32_t like(const Edit* e, uint32_t owner, uint64_t events) noexcept nogil:
+    # Return the recorded alloc event that an owner resembles: itself, unless it's an addition.
+    if owner < events:
+        return owner
+    return (<const Addition*> e.added.data)[owner - events].like

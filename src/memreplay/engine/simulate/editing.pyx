@@ -24,6 +24,8 @@ cdef int by_event(const void* a, const void* b) noexcept nogil:
     cdef const Move* y = <const Move*> b
     if x.at != y.at:
         return (x.at > y.at) - (x.at < y.at)
+    if x.makes != y.makes:
+        return x.makes - y.makes
     return (x.owner > y.owner) - (x.owner < y.owner)
 
 
@@ -76,16 +78,18 @@ cdef int find_moves(Edit* e, const Replay* r, const Held* held, Buf* allocs,
         if again and n < k + 3:
             continue
         m.owner = <uint32_t> i
-        m.at = at[k + 1]
-        if push_item(&e.gone, &m) < 0:
+        m.at = at[k + 1] + 1
+        m.makes = False
+        if push_item(&e.moves, &m) < 0:
             return -1
         if not again:
             continue
         m.at = at[n - 1]
-        if push_item(&e.back, &m) < 0:
+        m.makes = True
+        if push_item(&e.moves, &m) < 0:
             return -1
-    if e.back.len:
-        qsort(e.back.data, e.back.len, sizeof(Move), by_event)
+    if e.moves.len:
+        qsort(e.moves.data, e.moves.len, sizeof(Move), by_event)
     return 0
 
 
@@ -98,8 +102,8 @@ cdef int edit_init(Edit* e, const Lives* lives, double factor, bint twice, const
     e.lives = lives
     e.factor = factor
     e.twice = twice
-    buf_init(&e.gone, sizeof(Move))
-    buf_init(&e.back, sizeof(Move))
+    buf_init(&e.moves, sizeof(Move))
+    buf_init(&e.added, sizeof(Addition))
     buf_init(&allocs, 4)
     buf_init(&ooms, 4)
     if lives != NULL and twice:
@@ -109,6 +113,19 @@ cdef int edit_init(Edit* e, const Lives* lives, double factor, bint twice, const
     return code
 
 
+cdef int edit_columns(Edit* e, const Columns* columns) noexcept nogil:
+    # Add a change that is given as columns. Returns -1 when out of memory.
+    cdef uint64_t i
+    e.sizes = columns.sizes
+    for i in range(columns.moves_count):
+        if push_item(&e.moves, &columns.moves[i]) < 0:
+            return -1
+    for i in range(columns.added_count):
+        if push_item(&e.added, &columns.added[i]) < 0:
+            return -1
+    return 0
+
+
 cdef void edit_free(Edit* e) noexcept nogil:
-    buf_free(&e.gone)
-    buf_free(&e.back)
+    buf_free(&e.moves)
+    buf_free(&e.added)

@@ -17,6 +17,7 @@ from memreplay.engine.simulate.heap cimport (
     FREE_BLOCK, NO_BLOCK, NO_EVENT, PENDING_BLOCK, UNMAPPED, USED_BLOCK, Allocator, Shelf, SimBlock,
     block_at, can_expand, pool_at, segment_at, shelf_at
 )
+from memreplay.engine.simulate.editing cimport like
 from memreplay.engine.simulate.simulation cimport Simulation
 
 
@@ -59,7 +60,7 @@ cdef uint32_t stack_of(const Simulation* s, uint32_t owner) noexcept nogil:
         return EMPTY_STACK
     if owner & CARRIED:
         return (<const Carried*> r.carried.data)[owner & ~CARRIED].stack
-    return (<const uint32_t*> r.tables.stack.data)[r.first + owner]
+    return (<const uint32_t*> r.tables.stack.data)[r.first + like(&s.edit, owner, r.events)]
 
 
 cdef int add_blocks(const Simulation* s, uint32_t first, uint32_t segment,

@@ -6,7 +6,7 @@ from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.replay.held cimport Held
 from memreplay.engine.replay.sizes cimport Rules
 from memreplay.engine.replay.lives cimport Lives
-from memreplay.engine.simulate.editing cimport Edit
+from memreplay.engine.simulate.editing cimport Columns, Edit
 from memreplay.engine.simulate.heap cimport Allocator, Limits
 
 
@@ -45,7 +45,7 @@ cdef struct Simulation:
     Allocator a
     const Arena* arena
     const Held* held
-    Buf block_of         # u32 per event: an alloc's block
+    Buf block_of         # u32 per event and addition: an alloc's block
     Buf carried_block    # u32 per carried-over block
     Buf waits            # Wait, by event
     Buf waiting          # Waiting, by event
@@ -79,6 +79,7 @@ cdef struct SimulationOptions:
     const Lives* edited      # allocations to change; NULL: none
     double factor
     bint twice
+    Columns columns          # another change; zeros: none
     bint keeps_log, keeps_trace
     # with a log: stop at the first driver request that differs from the recording
     bint stop_at_difference

@@ -28,7 +28,7 @@ from memreplay.engine.simulate.allocator cimport (
     complete, empty_cache, request_free, release_pool, take
 )
 from memreplay.engine.simulate.editing cimport (
-    Move, changed_size, changes, changes_all, edit_free, edit_init
+    Addition, Move, changed_size, changes, changes_all, edit_columns, edit_free, edit_init, like
 )
 from memreplay.engine.simulate.heap cimport (
     DONE_OK, NO_EVENT, NO_TOTAL, SegmentEvent, TraceEvent, block_at, heap_free, heap_init,
@@ -395,20 +395,31 @@ cdef int note_place(Simulation* s, uint64_t i, uint32_t block) noexcept nogil:
 cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     cdef const Replay* r = s.arena.replay
     cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
-    cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
+    cdef bint changed = changes(&s.edit, i) if action == A_ALLOC else changes_all(&s.edit)
+    if changed:
+        size = changed_size(&s.edit, size)
+    if s.edit.sizes != NULL and s.edit.sizes[i] >= 0:
+        size = s.edit.sizes[i]
+        changed = True
+    if not changed or size:
+        return make(s, i, <uint32_t> i, size, action)
+    if action == A_ALLOC:
+        (<uint32_t*> s.block_of.data)[i] = NONE32
+    return DONE_OK
+
+
+cdef int make(Simulation* s, uint64_t i, uint32_t owner, int64_t size,
+              uint8_t action) noexcept nogil:
+    # Request memory for an owner, as event i did.
+    cdef uint64_t stream = sparse_at(&s.arena.replay.tables.stream, s.arena.replay.first + i)
     cdef uint32_t pool = private_pool_of(s, i)
     cdef uint32_t block
-    if changes(&s.edit, i) if action == A_ALLOC else changes_all(&s.edit):
-        size = changed_size(&s.edit, size)
-        if size == 0:
-            (<uint32_t*> s.block_of.data)[i] = NONE32
-            return DONE_OK
-    if take(&s.a, <uint32_t> i, size, stream, pool, pool != NONE32,
+    if take(&s.a, owner, size, stream, pool, pool != NONE32,
             not captured(s, pool, stream), &block) < 0:
         return -1
     if action == A_ALLOC:
-        (<uint32_t*> s.block_of.data)[i] = block
-        if block != NONE32 and s.a.keeps_log and note_place(s, i, block) < 0:
+        (<uint32_t*> s.block_of.data)[owner] = block
+        if block != NONE32 and s.a.keeps_log and owner == i and note_place(s, i, block) < 0:
             return -1
     if block == NONE32:
         if push_u32(&s.failed, <uint32_t> i) < 0 or trace_oom(s, i, size, stream) < 0:
@@ -420,28 +431,27 @@ cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
     return complete(&s.a, block) if action == A_OOM else DONE_OK
 
 
-cdef int free_moved(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
-    # Free recomputed allocations whose first lifetime ends at event i.
-    cdef const Move* moves = <const Move*> s.edit.gone.data
-    while next[0] < s.edit.gone.len and moves[next[0]].at <= i:
-        if end_of(s, moves[next[0]].owner) < 0:
-            return -1
-        next[0] += 1
-    return DONE_OK
-
-
-cdef int alloc_moved(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
-    # Remake the recomputed allocations that are needed before event i.
-    cdef const Move* moves = <const Move*> s.edit.back.data
-    cdef uint64_t owner
-    while next[0] < s.edit.back.len and moves[next[0]].at <= i and s.stopped_at < 0:
+cdef int make_moves(Simulation* s, uint64_t i, uint64_t* next) noexcept nogil:
+    # Make the changed program's calls before event i.
+    cdef const Move* moves = <const Move*> s.edit.moves.data
+    cdef uint64_t events = s.arena.replay.events
+    cdef uint32_t owner
+    cdef int code
+    while next[0] < s.edit.moves.len and moves[next[0]].at <= i and s.stopped_at < 0:
         owner = moves[next[0]].owner
-        s.a.stack = owner
-        if request(s, owner, A_ALLOC) < 0:
+        s.a.stack = like(&s.edit, owner, events)
+        if not moves[next[0]].makes:
+            code = end_of(s, owner)
+        elif owner < events:
+            code = request(s, owner, A_ALLOC)
+        else:
+            code = make(s, s.a.stack, owner,
+                        (<const Addition*> s.edit.added.data)[owner - events].size, A_ALLOC)
+        if code < 0:
             return -1
         if s.stopped_at >= 0:
-            s.stopped_at = <int64_t> i
-            (<uint32_t*> s.failed.data)[s.failed.len - 1] = <uint32_t> i
+            s.stopped_at = <int64_t> min(i, events - 1)
+            (<uint32_t*> s.failed.data)[s.failed.len - 1] = <uint32_t> s.stopped_at
         next[0] += 1
     return DONE_OK
 
@@ -460,15 +470,14 @@ cdef int replay_events(Simulation* s) noexcept nogil:
     cdef uint64_t w = 0
     cdef uint64_t c = 0
     cdef uint64_t t = 0
-    cdef uint64_t b = 0
-    cdef uint64_t g = 0
+    cdef uint64_t m = 0
     cdef uint64_t i
     cdef uint64_t waited_for
     cdef bint waited_then = False
     cdef uint32_t block, pool
     for i in range(r.events):
         s.a.at = i
-        if alloc_moved(s, i, &b) < 0:
+        if make_moves(s, i, &m) < 0:
             return -1
         if s.stopped_at >= 0 or (s.stop_at_difference and differs(s)):
             return DONE_OK
@@ -490,8 +499,7 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 return -1
             if s.stopped_at >= 0:
                 return DONE_OK
-            if (end_late(s, waited_then, s.a.waited_for > waited_for) < 0
-                    or free_moved(s, i, &g) < 0):
+            if end_late(s, waited_then, s.a.waited_for > waited_for) < 0:
                 return -1
             waited_then = False
         elif action[i] == A_FREE_COMPLETED:
@@ -518,15 +526,17 @@ cdef int replay_events(Simulation* s) noexcept nogil:
                 c += 1
         elif not is_driver_request(action[i]) and copy_event(s, i, action[i]) < 0:
             return -1
-    return DONE_OK
+    return make_moves(s, r.events, &m)
 
 
 cdef int run(Simulation* s) noexcept nogil:
     cdef const Replay* r = s.arena.replay
-    if (buf_reserve(&s.block_of, r.events) < 0
-            or buf_reserve(&s.carried_block, r.carried.len) < 0):
+    cdef uint64_t owners = r.events + s.edit.added.len
+    if buf_reserve(&s.block_of, owners) < 0 or buf_reserve(&s.carried_block, r.carried.len) < 0:
         return -1
-    s.block_of.len = r.events
+    s.block_of.len = owners
+    # A moved free may precede the allocation.
+    memset(s.block_of.data, 0xFF, owners * sizeof(uint32_t))
     s.carried_block.len = r.carried.len
     if r.carried.len:
         memset(s.carried_block.data, 0xFF, r.carried.len * sizeof(uint32_t))
@@ -558,7 +568,8 @@ cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held,
     buf_init(&s.shifts, sizeof(Shift))
     if (heap_init(&s.a, &options.rules, &options.limits, BASE, seed) < 0
             or edit_init(&s.edit, options.edited, options.factor, options.twice, arena.replay,
-                         held) < 0):
+                         held) < 0
+            or edit_columns(&s.edit, &options.columns) < 0):
         return fail(&s.status, ERR_MEMORY, "blocks")
     s.a.keeps_log = options.keeps_log
     if run(s) < 0:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay import _core
+from memreplay.engine.query._vectors import vector
 from memreplay.engine.replay._timeline import requested_measure
 from memreplay.engine.simulate import _simulating
 from tests import build
@@ -21,6 +23,8 @@ from tests.build import Snapshot, SnapshotBuilder
 from tests.simulated import BASE, Placed, Run, as_run, dumped, rules
 
 CAPACITY = 80 * GIB
+ADDED = 1 << 20  # numbers of additions start here
+FREE_REQUESTED = _core.ACTIONS.index("free_requested")
 NAMES = ("default", "expandable", "max split", "roundup")
 
 
@@ -140,6 +144,134 @@ def twice(ops: list[Op], least: int) -> list[Op]:
     for at, op in enumerate(ops):
         found += [*before.get(at, ()), op, *after.get(at, ())]
     return found
+
+
+class Rewritten:
+    """A program with random changes, and the same changes as columns."""
+
+    def __init__(self, ops: list[Op], rng: random.Random) -> None:
+        self.ops, self.rng = ops, rng
+        self.made = [at for at, op in enumerate(ops) if op.size]
+        self.ends = {op.number: at for at, op in enumerate(ops) if not op.size}
+        self.found: list[Op] = []
+        self.calls: list[tuple[int, int, bool]] = []  # op, owner, whether it makes it
+        self.added: list[tuple[int, int]] = []  # the op that it's like, size
+        self.sizes = {op.number: op.size for op in ops if op.size}
+        self.live: set[int] = set()
+        self.freed: set[int] = set()
+        for number in self.sizes:
+            if rng.random() < 0.4:
+                self.sizes[number] = rng.choice((0, 700, MIB, 30 * MIB))
+        for at, op in enumerate(ops):
+            self.call_before(at)
+            if op.size and self.sizes[op.number]:
+                self.make(op.number)
+            elif not op.size and op.number in self.live:
+                self.drop(op.number)
+        self.call_before(len(ops))
+
+    def make(self, number: int) -> None:
+        self.found.append(Op(number, self.size(number)))
+        self.live.add(number)
+
+    def drop(self, number: int) -> None:
+        self.found.append(Op(number))
+        self.live.discard(number)
+
+    def size(self, number: int) -> int:
+        if number < ADDED:
+            return self.sizes[number]
+        return self.added[number - ADDED][1]
+
+    def call_before(self, at: int) -> None:
+        """Free something, make it again, or add something."""
+        before = [one for one in self.made if one < at]
+        while before and self.rng.random() < 0.4:
+            which = self.rng.random()
+            if which < 0.4 and self.live:
+                number = self.rng.choice(sorted(self.live))
+                self.calls.append((at, number, False))
+                self.drop(number)
+                self.freed.add(number)
+            elif which < 0.7 and self.freed - self.live:
+                number = self.rng.choice(sorted(self.freed - self.live))
+                self.calls.append((at, number, True))
+                self.make(number)
+            else:
+                self.added.append((self.rng.choice(before), self.rng.choice((900, 5 * MIB))))
+                self.calls.append((at, ADDED + len(self.added) - 1, True))
+                self.make(ADDED + len(self.added) - 1)
+
+    def columns(self, replay: mr.Replay) -> _simulating.Changed:
+        """Return the changes as columns. Event numbers are found by the order of events."""
+        actions = replay.vector("action", "B").tolist()
+        allocs = [at for at, one in enumerate(actions) if one == _core.ACTIONS.index("alloc")]
+        frees = [at for at, one in enumerate(actions) if one == FREE_REQUESTED]
+        made, ended = iter(allocs), iter(frees)
+        event = [next(made) if op.size else next(ended) for op in self.ops]
+        event.append(replay.events)
+        of_number = {op.number: event[at] for at, op in enumerate(self.ops) if op.size}
+        sizes = [-1] * replay.events
+        for number, size in self.sizes.items():
+            sizes[of_number[number]] = size
+        owners = [
+            of_number[number] if number < ADDED else replay.events + number - ADDED
+            for _, number, _ in self.calls
+        ]
+        return _simulating.Changed(
+            replay.holding,
+            vector(sizes),
+            vector([event[at] for at, _, _ in self.calls]),
+            vector(owners),
+            vector([makes for _, _, makes in self.calls]),
+            vector([event[at] for at, _ in self.added]),
+            vector([size for _, size in self.added]),
+        )
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.integers(2, 60),
+)
+def test_changed_program_matches_a_run_of_it(name: str, seed: int, steps: int) -> None:
+    ops = program(seed, steps)
+    snapshot, _ = run(ops, name)
+    rewritten = Rewritten(ops, random.Random(seed))
+    _, want = run(rewritten.found, name)
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    known = rules(replace(SETTINGS[name], capacity=CAPACITY))
+    found = _simulating.Simulation(
+        replay.blocks, replay.holding, changed=rewritten.columns(replay), **known
+    )
+    assert as_run(found) == want
+
+
+def test_columns_that_make_no_sense_are_refused() -> None:
+    made = SnapshotBuilder().alloc(2**40, 512).free(2**40, 512)
+    replay = mr.open(build.dump(made.build())).replay(0)
+
+    def changed(*columns: list[int]) -> _simulating.Changed:
+        return _simulating.Changed(replay.holding, *map(vector, columns))
+
+    none: list[int] = []
+    for message, columns in {
+        "sizes needs one number per event": ([1], none, none, none, none, none),
+        "different lengths": ([-1] * 3, [1], none, none, none, none),
+        "an addition needs bytes and an alloc event": ([-1] * 3, none, none, none, [1], [5]),
+        "calls must be in the order of events": ([-1] * 3, [2, 1], [0, 0], [0, 1], none, none),
+        "an owner is an alloc event or an addition": ([-1] * 3, [1], [1], [0], none, none),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            changed(*columns)
+    other = mr.open(build.dump(SnapshotBuilder().alloc(2**40, 512).build())).replay(0)
+    with pytest.raises(ValueError, match="changed belongs to another replay"):
+        _simulating.Simulation(
+            other.blocks,
+            other.holding,
+            changed=changed([-1] * 3, none, none, none, none, none),
+            **rules(SETTINGS["default"]),
+        )
 
 
 def test_failed_request_is_judged_without_what_its_error_frees() -> None:

@@ -1,0 +1,304 @@
+"""Find the cheapest combinations of levers with which a recorded program fits a card."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.advising.settings import EXPANDABLE
+from memreplay.analysis.planning.lever import PRICES, Lever
+from memreplay.analysis.planning.levers_of import levers_of
+from memreplay.analysis.planning.modules import Unit, Units, argument, without_title
+from memreplay.analysis.simulating.searching import search as search_settings
+from memreplay.engine.query._vectors import zeros
+from memreplay.snapshot.alloc_conf import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memreplay.analysis.planning.lever import Recording
+    from memreplay.analysis.planning.program import Program
+    from memreplay.engine.query._vectors import Vector
+    from memreplay.snapshot.alloc_conf import AllocatorSettings
+    from memreplay.snapshot.recorded_allocator import Edit
+    from memreplay.snapshot.simulated import Simulated
+
+MOST_PLANS = 3
+MOST_LEVERS = 3  # in one plan, besides recomputed modules
+LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
+MOST_TRIED = 40  # simulations
+TIGHTER = 0.97  # how far to lower the requested peak if the simulation doesn't fit
+MOST_TIGHTER = 4
+ROOM = 0.02  # share of the card's memory that a plan leaves unused
+UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
+# What can't be changed by recomputing, splitting batches or other forms of code.
+STAYS = ("parameters", "gradients", "optimizer state")
+
+
+class Cost(NamedTuple):
+    """What a plan costs; the order is that of preference."""
+
+    price: int
+    edits: int
+    """Number of levers that need an edit of the program, beyond options and arguments."""
+    time: float
+    levers: int
+
+
+class Plan(NamedTuple):
+    """Levers with which a program fits, and the simulation that shows it."""
+
+    levers: tuple[Lever, ...]
+    requested_bytes: int
+    """The predicted peak of requested bytes."""
+    simulated: Simulated
+
+    @property
+    def cost(self) -> Cost:
+        return cost_of(self.levers)
+
+
+class Floor(NamedTuple):
+    """The most bytes of parameters, gradients and optimizer state that are live at once."""
+
+    bytes: int
+    parts: dict[str, int]
+    event: int
+
+
+class Tried(NamedTuple):
+    """A combination of levers with its predicted peak."""
+
+    levers: tuple[Lever, ...]
+    requested_bytes: int
+
+
+class Search:
+    """Searches plans for one device. `limit`: bytes that the program can use on the card."""
+
+    def __init__(self, recording: Recording, limit: int, *, measured: bool) -> None:
+        self.recording = recording
+        self.limit = limit
+        self.program = recording.program()
+        self.tried: list[Tried] = []
+        notes = recording.notes
+        self.units = None
+        if notes is not None:
+            self.units = Units(notes, recording.replay, measured=measured)
+            if not self.units.all:
+                self.units = None
+        least = LEAST_SHARE * self.program.peak()
+        self.levers = []
+        for lever in levers_of(recording):
+            assert lever.effect is not None
+            changed = self.program.with_effect(lever.effect)
+            if self.program.peak() - changed.peak() >= least or self._helps(lever, least):
+                self.levers.append(lever)
+        self._simulations = 0
+
+    def _helps(self, lever: Lever, least: float) -> bool:
+        """Return whether a lever lowers the peak once modules are recomputed."""
+        if self.units is None or lever.effect is None:
+            return False
+        before = self.units.applied(self.program, self.units.all)
+        return before.peak() - before.with_effect(lever.effect).peak() >= least
+
+    def floor(self) -> Floor:
+        """Return the lower bound."""
+        lives = self.recording.lives
+        kept = {name: self.recording.of(name, f"unsharded {name}") for name in STAYS}
+
+        def levels(rows: Vector) -> Vector:
+            change = zeros(lives.events + 1)
+            change.add_at(lives.start[rows], lives.bytes[rows])
+            change.add_at(lives.end[rows], -lives.bytes[rows])
+            return change[:-1].sums()
+
+        found = {name: levels(rows) for name, rows in kept.items()}
+        # While new gradients are added to old ones, there are more than the optimizer needs.
+        found["gradients"] = found["gradients"].lower(found["parameters"])
+        whole = found["parameters"] + found["gradients"] + found["optimizer state"]
+        at = whole.argmax() if len(whole) else 0
+        parts = {name: one[at] for name, one in found.items() if len(one) and one[at]}
+        return Floor(whole.max(initial=0), parts, at)
+
+    def plans(self) -> list[Plan]:
+        """Return at most three plans, cheapest first. None contains all levers of a cheaper one."""
+        found: list[Plan] = []
+        for some in self._candidates():
+            if len(found) == MOST_PLANS or self._simulations >= MOST_TRIED:
+                break
+            if any(_keys(plan.levers) <= _keys(some) for plan in found):
+                continue
+            plan = self._verified(some)
+            if plan is not None and not any(
+                _keys(one.levers) <= _keys(plan.levers) for one in found
+            ):
+                found.append(plan)
+        return sorted(found, key=lambda one: one.cost)
+
+    def _candidates(self) -> Iterator[tuple[Lever, ...]]:
+        """Yield combinations that are predicted to fit, cheapest first."""
+        yield ()  # other allocator settings may be enough
+        self._try_modules()
+        fitting: list[tuple[Lever, ...]] = []
+        for count in range(MOST_LEVERS + 1):
+            if count > 2 and len(fitting) >= MOST_PLANS:
+                break
+            for some in combinations(self.levers, count):
+                words = [one.excludes for one in some if one.excludes]
+                if len(set(words)) < len(words):
+                    continue
+                if any({*map(id, one)} <= {*map(id, some)} for one in fitting):
+                    continue  # a part of it is enough
+                program = self._changed(some)
+                peak = program.peak()
+                if some:
+                    self.tried.append(Tried(some, peak))
+                if some and peak <= self.limit:
+                    fitting.append(some)
+                if (count < 2 or peak <= self.limit) and (lever := self._recompute(program)):
+                    fitting.append((*some, lever))
+        yield from sorted(fitting, key=cost_of)
+
+    def _try_modules(self) -> None:
+        """Try recomputing all modules, and every second one."""
+        if self.units is None:
+            return
+        for chosen in (self.units.all, self.units.all[::2]):
+            lever = self._lever(self.units, chosen)
+            self.tried.append(Tried((lever,), self.applied((lever,)).peak()))
+
+    def _changed(self, some: Sequence[Lever]) -> Program:
+        program = self.program
+        for one in some:
+            if one.effect is not None:
+                program = program.with_effect(one.effect)
+        return program
+
+    def _recompute(self, program: Program, limit: int | None = None) -> Lever | None:
+        """Return the cheapest recomputation of modules that is enough; None if none is needed or
+        enough.
+        """
+        if self.units is None:
+            return None
+        limit = self.limit if limit is None else limit
+        chosen = self.units.smallest(program, limit)
+        if not chosen:
+            return None
+        return self._lever(self.units, chosen)
+
+    def _lever(self, units: Units, chosen: Sequence[Unit]) -> Lever:
+        every = [without_title(one.name) for one in units.all]
+        names = argument([without_title(one.name) for one in chosen], every)
+        how = "by the recording's times" if units.measured else "by the bytes that they allocate"
+        return Lever(
+            "checkpoint",
+            names,
+            f"recompute {names.replace(',', ', ')}",
+            None,
+            "time",
+            sum(one.time_share for one in chosen),
+            f"their forward passes run twice (share of a step {how})",
+            "change",
+            "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+            exact=True,
+            units=tuple(chosen),
+        )
+
+    def applied(self, some: Sequence[Lever]) -> Program:
+        """Return the program with these levers."""
+        program = self._changed(some)
+        for one in some:
+            if one.units and self.units is not None:
+                program = self.units.applied(program, one.units)
+        return program
+
+    def _verified(self, some: tuple[Lever, ...]) -> Plan | None:
+        """Return the plan if it fits in a simulation, with the recorded settings, other ones, or
+        more recomputation.
+        """
+        limit = self.limit
+        for _ in range(MOST_TIGHTER):
+            plan = self._simulated(some)
+            if plan is not None:
+                return plan
+            if not any(one.units for one in some):
+                return None
+            limit = int(limit * TIGHTER)
+            rest = tuple(one for one in some if not one.units)
+            lever = self._recompute(self._changed(rest), limit)
+            if lever is None:
+                return None
+            some = (*rest, lever)
+        return None
+
+    def _simulated(self, some: tuple[Lever, ...]) -> Plan | None:
+        replay = self.recording.replay
+        program = self.applied(some)
+        peak = program.peak()
+        if peak > self.limit:
+            return None
+        edit = program.edit(replay) if some else None
+        self._simulations += 1
+        # The order in which the changed program frees memory isn't known exactly.
+        limit = int(self.limit * (1 - ROOM)) if some else self.limit
+        found = replay.simulate(program_memory=limit, edit=edit)
+        if found.fits:
+            self.tried.append(Tried(some, peak))
+            return Plan(some, peak, found)
+        fitting = next((one for one in self._others(edit, limit, every=not some) if one.fits), None)
+        if fitting is None:
+            return None
+        return Plan((*some, _settings(fitting.settings)), peak, fitting)
+
+    def _others(self, edit: Edit | None, limit: int, *, every: bool) -> Iterable[Simulated]:
+        """Return simulations with other settings, best first: all candidates, or the setting that
+        most often helps.
+        """
+        replay = self.recording.replay
+        if every:
+            return search_settings(replay, replay.settings, limit, edit)
+        if replay.settings.expandable:
+            return ()
+        return (replay.simulate(EXPANDABLE, program_memory=limit, edit=edit),)
+
+    def tradeoffs(self) -> list[Tried]:
+        """Return the tried combinations that no other one beats in both memory and cost, from the
+        highest peak on.
+        """
+        found: list[Tried] = []
+        for one in sorted(self.tried, key=lambda one: (one.requested_bytes, cost_of(one.levers))):
+            if not found or cost_of(one.levers) < cost_of(found[-1].levers):
+                found.append(one)
+        return found[::-1]
+
+
+def cost_of(some: Sequence[Lever]) -> Cost:
+    """Return what levers cost together."""
+    return Cost(
+        max((PRICES.index(one.price) for one in some), default=0),
+        sum(one.how == "edit" for one in some),
+        sum(UNKNOWN_SHARE if one.time_share is None else one.time_share for one in some),
+        len(some),
+    )
+
+
+def _settings(settings: AllocatorSettings) -> Lever:
+    return Lever(
+        "set",
+        spelled(settings),
+        "other allocator settings",
+        None,
+        "free",
+        0.0,
+        "less memory lies unused",
+        "set",
+        f"PYTORCH_CUDA_ALLOC_CONF={spelled(settings)}",
+        exact=True,
+    )
+
+
+def _keys(some: Sequence[Lever]) -> set[tuple[str, str]]:
+    """Return what to compare levers by. Those that only differ in how much they do are alike."""
+    return {(one.name, one.argument if one.name == "optimizer" else "") for one in some}

@@ -1,0 +1,181 @@
+"""Find the cheapest changes with which each device's program fits a card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import UNSET
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.requesting import requester_of_stack
+from memreplay.analysis.planning.lever import PRICES, Recording
+from memreplay.analysis.planning.modules import without_title
+from memreplay.analysis.planning.search import Search, cost_of
+from memreplay.analysis.selecting.answering import takes
+from memreplay.analysis.selecting.choice import chosen_devices
+from memreplay.analysis.selecting.selection import FILTERS, Selection
+from memreplay.analysis.selecting.sizes import parse_size
+from memreplay.analysis.simulating.cards import CardSize
+from memreplay.analysis.simulating.verdicts import recording_verdict
+from memreplay.analysis.steps.boundaries import find_steps
+from memreplay.analysis.trust.facts import device_facts
+from memreplay.analysis.trust.trust import exactness_of
+from memreplay.commands.plan.result import (
+    DevicePlans,
+    Floor,
+    Planned,
+    PlannedLever,
+    PlanReport,
+    Tradeoff,
+)
+from memreplay.declared import Opt, Options
+from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.record import inlined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.analysis.planning.lever import Lever
+    from memreplay.analysis.planning.search import Plan
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+NO_SIZE = "say which card the program should fit, such as --fit 24GiB"
+
+
+class PlanOptions(Options, frozen=True):
+    """Options for the card to fit."""
+
+    fit: Annotated[
+        int | None,
+        Opt(
+            "The card's total memory, such as 24GiB, including what CUDA itself takes.",
+            "SIZE",
+            parse=parse_size,
+            least=1,
+        ),
+    ] = None
+
+    def card(self) -> int:
+        """Return the card's memory. Raises UsageError if it isn't given."""
+        if self.fit is None:
+            raise UsageError(NO_SIZE)
+        return self.fit
+
+
+@takes(
+    selection=Selection,
+    options=PlanOptions,
+    without=("measure", "by", "top", "pool", "stream", "fold", *FILTERS),
+)
+def plan_report(snap: Snapshot, selection: Selection, options: PlanOptions) -> PlanReport:
+    """Return at most three plans per device with which the recorded program fits a card with `fit`
+    bytes in all.
+
+    Raises UsageError without `fit`, and NothingToTellError if nothing was recorded.
+    """
+    devices = [at for at in chosen_devices(snap, selection) if snap.replay(at).allocations]
+    total = options.card()
+    if not devices:
+        raise NothingToTellError("no allocation was recorded, so there is nothing to plan")
+    return PlanReport(
+        file=snap.file,
+        truncated=snap.truncation is not None,
+        unknown_devices=snap.unknown_devices or UNSET,
+        devices=tuple(_device(snap, snap.replay(at), selection, total) for at in devices),
+    )
+
+
+def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) -> DevicePlans:
+    grouper = Grouper(snap, "category", selection.rules)
+    card = CardSize(total, replay.context_bytes(total))
+    recording = Recording.made(snap, replay, grouper, _steps(snap, replay))
+    # In a dry run, no kernel runs, so its times say nothing about the GPU.
+    measured = snap.recorder.get("recorder") == "record"
+    search = Search(recording, card.usable, measured=measured)
+    fits = replay.simulate(program_memory=card.usable).fits
+    trust = recording_verdict(snap, replay, strict=selection.strict)
+    floor = search.floor()
+    plans = [] if fits else search.plans()
+    recorded = replay.recorded.outcome
+    return DevicePlans(
+        **inlined(DevicePlans, device_facts(snap, replay, trust)),
+        total_memory_bytes=card.total,
+        context_bytes=card.context,
+        program_memory_bytes=card.usable,
+        requested_peak_bytes=recorded.requested_peak_bytes,
+        reserved_peak_bytes=recorded.reserved_peak_bytes,
+        fits=fits,
+        ran_out=bool(recording.failed),
+        modules_known=recording.notes is not None,
+        floor=Floor(
+            bytes=floor.bytes, event_index=floor.event + replay.first_event, parts=floor.parts
+        ),
+        plans=tuple(_planned(recording, plan, card.usable) for plan in plans),
+        tradeoffs=tuple(
+            Tradeoff(
+                lever_names=tuple(_named(one) for one in some.levers),
+                requested_peak_bytes=some.requested_bytes,
+                price=PRICES[cost_of(some.levers).price],
+                time_share=_time(some.levers),
+            )
+            for some in search.tradeoffs()
+        ),
+    )
+
+
+def _steps(snap: Snapshot, replay: Replay) -> list[int]:
+    found = find_steps(snap, replay.measure("requested"))
+    if found.source is None or found.source.is_whole:
+        return []
+    return [one.first for one in found.pieces if 0 <= one.first < replay.events]
+
+
+def _planned(recording: Recording, plan: Plan, usable: int) -> Planned:
+    outcome = plan.simulated.outcome
+    return Planned(
+        levers=tuple(_lever(recording, one) for one in plan.levers),
+        requested_peak_bytes=plan.requested_bytes,
+        exactness=exactness_of(all(one.exact for one in plan.levers)),
+        reserved_exactness=exactness_of(
+            plan.simulated.exact and all(one.how == "set" for one in plan.levers)
+        ),
+        spare_bytes=usable - outcome.reserved_peak_bytes,
+        price=PRICES[plan.cost.price],
+        time_share=_time(plan.levers),
+        simulated=outcome,
+    )
+
+
+def _lever(recording: Recording, one: Lever) -> PlannedLever:
+    frame = None
+    if one.place is not None:
+        usage = recording.replay.measure("requested")
+        code = requester_of_stack(recording.grouper, usage, one.place.stack)
+        frame = code.frames[code.user[0]] if code.user else None
+    return PlannedLever(
+        name=one.name,
+        argument=one.argument,
+        title=one.title,
+        price=one.price,
+        time_share=one.time_share,
+        cost_reason=one.why,
+        how=one.how,
+        edit=one.edit,
+        exact=one.exact,
+        estimate_reason=one.guess,
+        module_names=tuple(without_title(unit.name) for unit in one.units) or UNSET,
+        frame=UNSET if frame is None else frame,
+    )
+
+
+def _named(one: Lever) -> str:
+    return f"{one.name}={one.argument}" if one.argument else one.name
+
+
+def _time(some: Sequence[Lever]) -> float | None:
+    """Return the levers' additional time; None if any of them is unknown."""
+    shares = [one.time_share for one in some]
+    if any(one is None for one in shares):
+        return None
+    return round(sum(one or 0.0 for one in shares), 4)
