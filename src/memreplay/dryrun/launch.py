@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from memreplay.dryrun.cards import Card, environment
+from memreplay.dryrun.changes import Change, as_environment
 from memreplay.dryrun.children import Children
 from memreplay.dryrun.installing import Installer
 from memreplay.dryrun.python import Torch, interpreter, torch_of
@@ -57,6 +58,8 @@ class Setup(NamedTuple):
     """Measured workspaces; others are estimated."""
     routing: Literal["even", "same"] = "even"
     """What a program's choices by unknown values are, such as a router's experts."""
+    changes: tuple[Change, ...] = ()
+    """Changes to make to the program."""
     timeout: float | None = None
     ranks: Ranks | None = None
     """Which ranks run; None runs the command as it is."""
@@ -231,6 +234,8 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         found["MEMREPLAY_DRYRUN_ENTRIES"] = str(setup.max_entries)
     if setup.source:
         found["MEMREPLAY_DRYRUN_SOURCE"] = "1"
+    if setup.changes:
+        found["MEMREPLAY_DRYRUN_CHANGES"] = as_environment(setup.changes)
     if setup.holders:
         found["MEMREPLAY_DRYRUN_HOLDERS"] = "1"
     if torch.cudnn is not None:

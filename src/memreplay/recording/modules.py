@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from types import FrameType
 from typing import Any
 
@@ -12,13 +12,8 @@ from memreplay.engine.record import _calls, _tracker
 from memreplay.engine.record._living import living
 from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, OTHER, PARAMETER, mark
 from memreplay.recording.guarding import Guard
+from memreplay.recording.module_names import title_of, within
 from memreplay.recording.tensors import Addresses, own
-
-# Attributes in which PyTorch's wrappers hold the wrapped module. They are left out of module names.
-# Many programs have an attribute `module`, so that one only counts in these classes.
-WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
-WRAPPED_AS_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
-WRAPPING = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
 _left: list[Any] = []  # our wrappers that a program has wrapped again
 
@@ -342,18 +337,6 @@ class Modules:
         _calls.end()
 
 
-def title_of(module: Any, taken: Collection[str]) -> str:
-    """Return a model's name: its type, with a number if the name is taken."""
-    while type(module).__name__ in WRAPPING and len(module._modules) == 1:
-        (module,) = module._modules.values()
-    name = title = type(module).__name__
-    count = 1
-    while title in taken:
-        count += 1
-        title = f"{name}#{count}"
-    return title
-
-
 def is_hooked(handle: Any) -> bool:
     """Return whether this hook handle's parameter still has the hook.
 
@@ -367,26 +350,3 @@ def tensors_of(module: Any, held: str) -> list[Any]:
     """Return a module's `_parameters`, `_buffers` or `_modules`; empty if it's half-initialized."""
     found = own(module, held)
     return [one for one in dict.values(found) if one is not None] if found else []
-
-
-def within(root: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a module and its submodules once each, ordered and named as by `named_modules()`.
-
-    Names skip the attributes of PyTorch's wrappers.
-    """
-    seen: set[int] = set()
-    waiting = [("", root)]
-    while waiting:
-        name, module = waiting.pop()
-        if id(module) in seen:
-            continue
-        seen.add(id(module))
-        yield name, module
-        wraps = type(module).__name__ in WRAPPED_AS_MODULE
-        inner = []
-        for key, one in (own(module, "_modules") or {}).items():
-            if one is None:
-                continue
-            silent = key in WRAPPED or (wraps and key == "module")
-            inner.append((name if silent else f"{name}.{key}" if name else str(key), one))
-        waiting += reversed(inner)

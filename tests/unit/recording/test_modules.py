@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from memreplay.recording.guarding import Guard
-from memreplay.recording.modules import Modules, within
+from memreplay.recording.module_names import within
+from memreplay.recording.modules import Modules
 from memreplay.recording.tensors import Addresses
 
 

@@ -48,8 +48,8 @@ PLUMBING_FILES = (
         r"(?:^|/)torch/(?:(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim"
         r"|utils|xpu)/|(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$)"
     ),
-    # memreplay's recorder, which wraps optimizers' closures and some PyTorch functions.
-    r"(?:^|/)memreplay/(?:recording|dryrun|notebook)/",
+    # memreplay's recorder and dry runs, which wrap optimizers' closures and some PyTorch functions.
+    r"(?:^|/)memreplay/(?:recording|dryrun|notebook|programs)/",
     # Python's standard library.
     r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)|\bpython3\d+\.zip/",
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
     from memreplay.render.document import Document, Row
 
+UNCHANGED = "unchanged"
 _MOST_RUNS = 64
 _SAME = 0.01  # share of a peak by which another one may differ without being explained
 
@@ -65,6 +66,7 @@ def compare(asked: DryrunOptions, selection: Selection) -> int:
 def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
     """Return each run's options. Raises UsageError for an unknown card and invalid settings."""
     from memreplay.dryrun.cards import find
+    from memreplay.dryrun.changes import is_change
 
     found = []
     for name in (asked.compare or "").split(","):
@@ -73,7 +75,12 @@ def _each(asked: DryrunOptions) -> list[tuple[str, DryrunOptions]]:
             raise UsageError(
                 "--compare needs cards or settings, separated by commas: T4,L4,A100-40"
             )
-        if ":" in word:
+        if word == UNCHANGED:
+            found.append((word, replace(asked, compare=None)))
+        elif is_change(word):
+            changes = tuple(word.split("+"))
+            found.append((word, replace(asked, change=(*asked.change, *changes), compare=None)))
+        elif ":" in word:
             settings = word.replace("+", ",")
             found.append((word, replace(asked, settings=(settings,), compare=None)))
         else:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.budgets import Judge
+from memreplay.commands.dryrun.changing import changes_of
 from memreplay.commands.dryrun.estimates import Estimates
 from memreplay.commands.dryrun.hints import hint_of
 from memreplay.commands.dryrun.processes import most_on_a_card, processes_of
@@ -95,6 +96,7 @@ def dryrun_report(
         world_size=setup.ranks.size if setup.ranks is not None else None,
         ranks_ran=setup.ranks.ranks if setup.ranks is not None else (),
         settings=setup.settings,
+        changes=changes_of(setup.changes, ended.processes),
         torch=ended.torch.version,
         outcome=outcome,
         exit_code=ended.status,

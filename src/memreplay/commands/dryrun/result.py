@@ -171,6 +171,22 @@ class Estimate(Record, frozen=True):
     workspace of all kernels that it tries, which isn't known."""
 
 
+class DryChange(Record, frozen=True):
+    """A change that was made to the program from outside."""
+
+    change: str
+    """The change, as given to `--change`."""
+    names: tuple[str, ...]
+    """The modules that were checkpointed, or the optimizers whose settings were changed."""
+    calls: int
+    """How often the change was applied, in all processes: calls of modules, of `zero_grad()` or of
+    autocast; for optimizers, their number.
+    """
+    unused: tuple[str, ...] = ()
+    """Modules that match but weren't checkpointed, because they didn't run with gradients enabled,
+    are part of a compiled module, or are checkpointed by the program itself."""
+
+
 class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
     """The result of `memreplay dryrun`."""
 
@@ -189,6 +205,8 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     send."""
     settings: str | None
     """Allocator settings from `--set`; null if they come from the environment."""
+    changes: tuple[DryChange, ...] = ()
+    """The effect of each `--change`."""
     torch: str
     """Version of torch."""
     outcome: Outcome

@@ -21,6 +21,7 @@ from memreplay.commands.shared.output import Force
 from memreplay.commands.shared.recording import RecordingOptions
 from memreplay.declared import Opt
 from memreplay.dryrun.cards import CARDS, find
+from memreplay.dryrun.changes import parse_change
 from memreplay.dryrun.ranks import MOST_RANKS
 from memreplay.errors import NothingToTellError, UsageError
 
@@ -109,13 +110,24 @@ class DryrunOptions(RecordingOptions, frozen=True):
             brief="Allocator settings, as in PYTORCH_ALLOC_CONF.",
         ),
     ] = ()
+    change: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Change the program from outside: checkpoint=PATTERN,... calls modules with these names"
+            " or types (model.layers.*, GPT2Block, h.*[::2]) through torch.utils.checkpoint;"
+            " foreach=off and fused=on set optimizers; set-to-none frees gradients in zero_grad();"
+            " autocast-cache=off. Repeatable.",
+            "NAME=VALUE",
+            brief="Change the program: checkpoint=model.layers.*, …",
+        ),
+    ] = ()
     compare: Annotated[
         str | None,
         Opt(
-            "Run once for each of these GPUs or settings (join settings with +), then print a"
-            " table.",
+            "Run once for each of these GPUs, settings or changes (join settings or changes with"
+            " +; unchanged: neither), then print a table.",
             "A,B",
-            brief="Run once for each of these GPUs or settings.",
+            brief="Run once for each of these GPUs, settings or changes.",
         ),
     ] = None
     largest: Annotated[
@@ -157,6 +169,7 @@ class DryrunOptions(RecordingOptions, frozen=True):
             "Fail if peak reserved memory is above this.",
             "SIZE",
             parse=parse_size,
+            rare=True,
         ),
     ] = None
     workspaces: Annotated[
@@ -235,6 +248,7 @@ def setup_of(asked: DryrunOptions) -> Setup:
         holders=asked.holders,
         workspaces=None if asked.workspaces is None else read_measured(asked.workspaces),
         routing=asked.routing,
+        changes=tuple(map(parse_change, asked.change)),
         timeout=asked.timeout,
         # Keep the program's output out of the JSON.
         stdout=_STDERR if asked.as_json else None,
@@ -297,6 +311,7 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
     """
     from msgspec.structs import replace
 
+    from memreplay.commands.dryrun.changing import check_changes
     from memreplay.commands.dryrun.find import Run, dryrun_report
     from memreplay.dryrun.launch import run
     from memreplay.dryrun.ranks import DISTINCT
@@ -311,6 +326,8 @@ def ran(asked: DryrunOptions, selection: Selection) -> DryrunReport:
         ended = run(command, setup, folder)
         if not any(one.facts for one in ended.processes):
             _nothing(ended, setup.cards)
+        if not (ended.status or ended.timed_out or ended.interrupted):
+            check_changes(setup.changes, ended.processes)
         files = names(ended, output)
         report = dryrun_report(
             Run(asked.program, setup, ended),

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 
+from memreplay.commands.dryrun.changing import change_line
 from memreplay.commands.dryrun.processes import total
 from memreplay.commands.dryrun.result import DryProcess, DryrunReport, Estimate, ValueRead
 from memreplay.commands.oom.result import OomReport
@@ -183,6 +184,8 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran{_alike(report)}"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
+    for i, one in enumerate(report.changes):
+        pairs.append(("" if i else "changes", change_line(one)))
     if report.budget is not None and report.verdict != "over_budget":
         pairs.append(("budget", report.budget))
     if report.error is not None and report.outcome != "out_of_memory":

@@ -10,6 +10,7 @@ MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
 MEMREPLAY_DRYRUN_SOURCE  1 to keep source lines
 MEMREPLAY_DRYRUN_HOLDERS 1 to look who holds memory, when it first runs out or else at the end
 MEMREPLAY_DRYRUN_ROUTING "same" if all rows choose the same by unknown values
+MEMREPLAY_DRYRUN_CHANGES changes to the program (memreplay_changing.py)
 
 The environment is read on import, because a program may change it later.
 """
@@ -68,6 +69,7 @@ class Recording:
             "this isn't a dry run's process"  # why they aren't computed; "" if they are
         )
         self.world: Any = None  # which ranks run, if only some do
+        self.changed: Callable[[], list[dict[str, Any]]] = list  # says what was changed
 
     def prepare(self) -> None:
         """Start recording when torch initializes CUDA."""
@@ -113,12 +115,22 @@ class Recording:
                 self.torch, collectives, self.torch.distributed, world=self.world
             )
             self.remember_ranks(collectives)
+        if "MEMREPLAY_DRYRUN_CHANGES" in TOLD:
+            self.change(TOLD["MEMREPLAY_DRYRUN_CHANGES"])
         memory._record_memory_history = recorded_by_itself
         # memreplay.record() in the program adds its files (recording/session.py).
         dumped_by_itself.memreplay_files = self.dumped  # type: ignore[attr-defined]
         memory._dump_snapshot = dumped_by_itself
         self.compute_values()
         self.once_initialized(lambda: self.begin(begin))
+
+    def change(self, changes: str) -> None:
+        """Change the program as requested."""
+        import json
+
+        self.changed = beside("memreplay_changing").install(
+            self.torch, json.loads(changes), beside("module_names", RECORDING)
+        )
 
     def compute_values(self) -> None:
         """Compute small values on the host, if that's possible with this PyTorch and Python."""
@@ -370,6 +382,7 @@ class Recording:
             "outside": outside(len(statistics)),
             "reads": self.reads.counted() if self.reads is not None else [],
             "no_values": self.no_values,
+            "changed": self.changed(),
             "groups": self.world.own_groups() if self.world is not None else [],
             "node": self.world.node if self.world is not None else 0,
         }
@@ -433,6 +446,7 @@ class Recording:
             return {}
         facts = beside("facts", RECORDING)
         folders = facts.library_folders(os.path.dirname(self.torch.__file__))
+        folders = (*folders, os.path.join(HERE, ""))
         found: dict[str, dict[str, str]] = beside("source_lines", RECORDING).source_lines(
             snapshot, lambda file: facts.is_library(file, folders)
         )

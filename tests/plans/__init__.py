@@ -1,0 +1,1 @@
+"""Programs whose memory plans are verified by dry runs."""

@@ -1,0 +1,93 @@
+"""Dry-run the programs, with or without changes, and print their peaks:
+
+    python -m tests.plans --python ENV/bin/python [--change CHANGE …] [NAME …]
+
+ENV has PyTorch's CUDA build, transformers, peft, timm and torch_geometric. Not part of CI, because
+they are gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conftest import ROOT
+
+PROGRAMS = Path(__file__).parent / "programs"
+NAMES = ("gpt", "llama_lora", "vit", "unet", "bert", "whisper", "gnn", "gan")
+
+
+class Measured(NamedTuple):
+    """A dry run's peaks."""
+
+    requested_bytes: int
+    reserved_bytes: int
+    exact: bool
+    changes: tuple[str, ...]
+    """What was changed, as the report says."""
+    snapshot: Path
+    report: dict[str, Any]
+
+
+def measured(python: str, name: str, changes: tuple[str, ...], folder: Path) -> Measured:
+    """Dry-run a program, and return its peaks. The snapshot is written to `folder`.
+
+    Raises RuntimeError if it doesn't fit or fails.
+    """
+    snapshot = folder / f"{name}.pickle"
+    options = [word for change in changes for word in ("--change", change)]
+    options += ["-o", str(snapshot), "--force", "--json", "--gpu", "A100-80"]
+    program = (python, str(PROGRAMS / f"{name}.py"))
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", "dryrun", *options, "--", *program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} {' '.join(changes)}: {done.stderr or done.stdout}")
+    report = json.loads(done.stdout)
+    ((device,),) = (one["devices"] for one in report["processes"])
+    return Measured(
+        device["requested_peak_bytes"],
+        device["reserved_peak_bytes"],
+        report["exact"],
+        tuple(f"{one['change']} ({len(one['names'])})" for one in report["changes"]),
+        snapshot,
+        report,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="Python of the environment")
+    parser.add_argument("--change", action="append", default=[], help="as of memreplay dryrun")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    asked = parser.parse_args(arguments)
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in asked.names or NAMES:
+            try:
+                found = measured(asked.python, name, tuple(asked.change), Path(folder))
+            except RuntimeError as error:
+                failed = 1
+                print(error)
+                continue
+            exact = "exact" if found.exact else "not exact"
+            print(
+                f"{name:12} {found.requested_bytes:>15,} requested"
+                f" {found.reserved_bytes:>15,} reserved  {exact:9}"
+                f" {found.report['seconds']:5.1f} s  {', '.join(found.changes)}",
+                flush=True,
+            )
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

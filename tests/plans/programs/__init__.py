@@ -1,0 +1,1 @@
+"""Small trainings of eight kinds. Each is a script for the card."""
