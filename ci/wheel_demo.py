@@ -247,11 +247,11 @@ def check_extras(demo: Demo) -> str:
         if len(lines) != 1 or not names_extra(lines[0], extra):
             demo.wrong.append(f"memreplay {' '.join(given)} should name its extra:\n{ended.stderr}")
     if find_spec("textual") is None:  # without a terminal, the command would report that first
-        from memreplay.commands.explore.command import check_textual
+        from memreplay.explore.terminal import check_textual
 
         absent.append("explore")
         try:
-            check_textual()
+            check_textual("explore needs Textual")
         except memreplay.errors.MissingExtraError as error:
             if not names_extra(str(error), "explore"):
                 demo.wrong.append(f"memreplay explore should name its extra: {error}")

@@ -19,8 +19,9 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.explore.command import Begun, ExploreOptions, chars_of, pane_of
+from memreplay.commands.explore.command import Begun, ExploreOptions, pane_of
 from memreplay.commands.shared.source import Reading
+from memreplay.explore.terminal import chars_of
 from memreplay.snapshot.model import When
 from tests.conftest import ROOT
 

@@ -11,7 +11,8 @@ from memreplay.commands.app import app
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.mcp.cache import Kept
-from memreplay.mcp.calls import ReportedError, StoppedError
+from memreplay.mcp.calls import ReportedError
+from memreplay.mcp.hosts import StoppedError
 from memreplay.snapshot.snapshot import Snapshot
 from tests.unit.mcp.conftest import LEAKY, Asks, snapshot
 

@@ -221,7 +221,7 @@ def test_names_are_escaped(asks: Asks, folder: Path) -> None:
 
 
 def test_cancelled_call_stops_the_listing(asks: Asks, folder: Path) -> None:
-    from memreplay.mcp.calls import StoppedError
+    from memreplay.mcp.hosts import StoppedError
 
     tool_call = asks(folder)
     tool_call.stop.set()

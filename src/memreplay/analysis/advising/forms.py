@@ -48,7 +48,7 @@ class Form(Struct, frozen=True):
 NOTHING = Form(0, 0, None)
 
 
-class Held(NamedTuple):
+class Held(Struct, frozen=True):
     """Rows that a cheaper form of the code doesn't need, or of which it needs a part."""
 
     chosen: Chosen
@@ -59,7 +59,7 @@ class Held(NamedTuple):
 def attention_scores(lives: Lives) -> Form:
     """Find what `scores` hold."""
     found = scores(lives)
-    return NOTHING if found is None else _form(lives, *found)
+    return NOTHING if found is None else _form(lives, found.chosen, found.place)
 
 
 def scores(lives: Lives) -> Held | None:
@@ -93,7 +93,7 @@ def scores(lives: Lives) -> Held | None:
 def loss(lives: Lives) -> Form:
     """Find what `logits` hold, beyond one chunk of CHUNKS."""
     found = logits(lives)
-    return NOTHING if found is None else _form(lives, *found, 1 - 1 / CHUNKS)
+    return NOTHING if found is None else _form(lives, found.chosen, found.place, 1 - 1 / CHUNKS)
 
 
 def logits(lives: Lives) -> Held | None:
@@ -157,7 +157,7 @@ def stale_gradients(lives: Lives, steps: Sequence[int]) -> Form:
     return Form(lives.held(at_peak), lives.lowered(change), lives.largest_place(at_peak))
 
 
-class Stale(NamedTuple):
+class Stale(Struct, frozen=True):
     """Gradients that one step doesn't need before its backward pass replaces them."""
 
     rows: Vector

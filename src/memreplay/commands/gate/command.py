@@ -59,8 +59,8 @@ def command(
     shown: GateShown,
 ) -> int:
     """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from a
-    configuration named by --config (see memreplay help gate). The first line says whether it passed, or which limit
-    was exceeded, by how much, and by which code.
+    configuration named by --config (see memreplay help gate). The first line says whether it
+    passed, or which limit was exceeded, by how much, and by which code.
     """
     reading = replace(reading, config=reading.config.only_named())
     if options.saving.save_base is not None:
