@@ -144,6 +144,7 @@ class Session:
         self.old_handler: Any = None
         self.dumping = False  # whether a snapshot is being written because of a signal
         self.of = 0  # process id
+        self.answering = Answering(self)
         if not overwrite and exists(self.path):
             raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
@@ -186,7 +187,6 @@ class Session:
         )
         self.noting.steps.after = self.stepped
         self.samples = Samples(torch, self.kind, self.guard)
-        self.answering = Answering(self)
         self.hooks = Hooks(self.uncaught)
         _active.append(self)
         at_the_end(self.finish_unstopped, signals=self.on_signal)
