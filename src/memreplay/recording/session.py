@@ -240,7 +240,6 @@ class Session:
             return file
         replaces = self.overwrite and os.path.lexists(path)
         name = moved(file, path, overwrite=self.overwrite)
-        self.answering.wrote(name)
         words = ", replacing an earlier run's" if replaces else ""
         self.say(
             WARNING,
