@@ -38,9 +38,13 @@ def combined(cards: Sequence[Card], missing: str, found: tuple[LiveRecording, ..
     """Return the report for the driver's cards and these recordings."""
     owns: dict[int, list[Own]] = {card.number: [] for card in cards}
     others: dict[object, list[Own]] = {}
+    seen: set[tuple[int, int]] = set()
     for recording in found:
         for device in recording.devices:
             own = Own(recording, device)
+            if (recording.pid, device.device) in seen:  # a process may have two recordings
+                continue
+            seen.add((recording.pid, device.device))
             card = None if recording.is_dryrun else card_of(own, cards)
             if card is not None:
                 owns[card.number].append(own)

@@ -115,11 +115,8 @@ class Answering:
         return {"error": error}
 
     def wrote(self, path: str) -> None:
-        """Note a file that was written, and tell the dry run about it, if this is one."""
+        """Note a file that was written."""
         self.last, self.last_us = whole(path), time.time_ns() // 1000
-        dump = getattr(self.session.devices.memory, "_dump_snapshot", None)
-        told = getattr(dump, "memreplay_dumped", [])
-        told[:] = [*filter(os.path.exists, told), self.last]  # files may have been renamed
 
     def held(self, holders: dict[str, Any]) -> None:
         """Note the holders in a snapshot."""

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from memreplay.recording.facts import header
-
 STATUS = "/proc/self/status"
 _KIB = 1024
 # What PyTorch's statistics call pinned memory in use, and all that its allocator holds. Older
@@ -126,5 +124,9 @@ def counts_wrongly(torch: str) -> bool:
     """Return whether the PyTorch in this folder subtracts -1 instead of a freed block's size, as
     PyTorch 2.11 does.
     """
-    text = header(torch, "ATen", "core", "CachingHostAllocator.h")
-    return "stats_.active_bytes_bucket_stats[index].decrease(size)" in text
+    path = os.path.join(torch, "include", "ATen", "core", "CachingHostAllocator.h")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return "stats_.active_bytes_bucket_stats[index].decrease(size)" in file.read()
+    except OSError:
+        return False

@@ -141,6 +141,7 @@ class Session:
         self.old_handler: Any = None
         self.dumping = False  # whether a snapshot is being written because of a signal
         self.of = 0  # process id
+        self.answering = Answering(self)
         if not overwrite and exists(self.path):
             raise UsageError(f"{self.path} already exists; pass overwrite=True to replace it")
 
@@ -189,7 +190,6 @@ class Session:
         )
         self.noting.steps.after = self.stepped
         self.samples = Samples(torch, self.kind, self.guard)
-        self.answering = Answering(self)
         self.hooks = Hooks(self.uncaught)
         _active.append(self)
         at_the_end(self.finish_unstopped, signals=self.on_signal)
@@ -272,7 +272,6 @@ class Session:
             return file
         replaces = self.overwrite and os.path.lexists(path)
         name = moved(file, path, replacing=self.replacing(path, self.overwrite))
-        self.answering.wrote(name)
         words = ", replacing an earlier run's" if replaces and name == path else ""
         self.say(
             WARNING,

@@ -112,6 +112,13 @@ def test_cards_that_only_recordings_know() -> None:
     assert ("allocated", 100) not in by_kind(found_dry[0].parts)
 
 
+def test_process_with_two_recordings_counts_once() -> None:
+    """As with `memreplay record` and a program that records itself."""
+    found = combined([card()], "", (recording(), recording(file="/home/ana/own.pickle")))
+    assert found.cards == combined([card()], "", (recording(),)).cards
+    assert len(found.recordings) == 2
+
+
 def test_nothing_to_show_is_an_error() -> None:
     empty = LiveReport(time_us=0, cards=(), cards_missing="NVML: no driver", recordings=())
     with pytest.raises(NothingToTellError, match="NVML: no driver; and no recording"):

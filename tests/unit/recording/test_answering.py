@@ -30,7 +30,6 @@ class Card:
 
     def __init__(self) -> None:
         self.reserved, self.growing = 6 * GIB, 1
-        self.memory = SimpleNamespace()
 
     def memory_reserved(self, _: int) -> int:
         return self.reserved
@@ -93,17 +92,6 @@ def test_recording_describes_itself(answering: Answering) -> None:
     assert (device.allocated_bytes, device.reserved_bytes) == (5 * GIB, 7 * GIB)
     assert device.free_bytes == 80 * GIB - 7 * GIB  # of the same moment
     assert [one.bytes for one in device.processes] == [8 * GIB]
-
-
-def test_dry_run_is_told_what_was_written(answering: Answering) -> None:
-    def dump() -> None:
-        pass
-
-    told: list[str] = []
-    dump.memreplay_dumped = told  # type: ignore[attr-defined]
-    answering.session.devices.memory._dump_snapshot = dump
-    answering.wrote("a.pickle")
-    assert told == [os.path.abspath("a.pickle")]
 
 
 def test_nothing_is_left_at_the_end(answering: Answering) -> None:

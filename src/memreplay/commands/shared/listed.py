@@ -35,7 +35,7 @@ SECTIONS = {
     "CI and fleets": {
         "gate": "Fail if memory exceeds a budget.",
         "fleet": "Compare all ranks of a run: which is worst or odd, and why.",
-        "watch": "Print the peak of each snapshot as a run writes it.",
+        "watch": "Watch a run's snapshots, or with --live, the cards.",
     },
     "Export": {
         "export": "Convert a snapshot to tables, traces and more, or trim it.",

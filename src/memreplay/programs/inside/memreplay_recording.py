@@ -99,7 +99,6 @@ class Recording:
             dump(filename, *args, **kw)
             self.dumped.append(os.path.abspath(filename))
 
-        dumped_by_itself.memreplay_dumped = self.dumped  # type: ignore[attr-defined]
         # torch would validate arguments on the GPU. Nothing is computed there, so every check would
         # fail.
         distributions = sys.modules.get("torch.distributions")
