@@ -149,8 +149,7 @@ class Program:
         when = joined(at)
         order = when.order()
         rows = joined(like)
-        changed = _simulating.Changed(
-            replay.holding,
+        columns = (
             sizes,
             when[order],
             joined(owner)[order],
@@ -158,6 +157,7 @@ class Program:
             lives.start[rows],
             joined(sized).higher(1),
         )
+        changed = _simulating.Changed(replay.holding, *(one.as_format("q") for one in columns))
         return Edit(None, changed=changed)
 
 
