@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from collections.abc import Sequence
 
 from memreplay.commands.dryrun.processes import total
 from memreplay.commands.dryrun.result import DryProcess, DryrunReport, Estimate, ValueRead
@@ -17,6 +18,7 @@ from memreplay.texts import clean
 
 _MOST_PLACES = 5
 _MOST_RANKS = 16
+_MOST_FILES = 3
 # Whether values were used as sizes, where they came from, and what to say about it.
 _READS = (
     (
@@ -347,7 +349,7 @@ def warnings_of(report: DryrunReport) -> list[str]:
     ]
     found += [
         f"{_name(one)} started its own recording, which is what the snapshot contains"
-        + (f"; it wrote {', '.join(map(clean, one.dumped))}" if one.dumped else "")
+        + (f"; it wrote {_files(one.dumped)}" if one.dumped else "")
         for one in report.processes
         if one.recorded_by_itself
     ]
@@ -389,6 +391,13 @@ def _missing_bytes(report: DryrunReport) -> int:
                 return one.request_bytes - (one.device_free_bytes or 0)
         return OUTSIDE_ERROR
     return -report.spare_bytes
+
+
+def _files(names: Sequence[str]) -> str:
+    """Return the last files, and how many others there are."""
+    shown = ", ".join(map(clean, names[-_MOST_FILES:]))
+    others = len(names) - _MOST_FILES
+    return f"{shown}, and {others} more before" if others > 0 else shown
 
 
 def _name(one: DryProcess) -> str:

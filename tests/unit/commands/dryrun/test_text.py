@@ -269,6 +269,8 @@ def test_failed_requests_are_mentioned() -> None:
 def test_programs_own_recording_is_mentioned() -> None:
     made = report(processes=(process(None, recorded_by_itself=True, dumped=("a\nb", "c")),))
     assert r"which is what the snapshot contains; it wrote a\nb, c" in (words(made))
+    made = report(processes=(process(None, recorded_by_itself=True, dumped=tuple("abcde")),))
+    assert "it wrote c, d, e, and 2 more before" in words(made)
 
 
 def test_error_of_the_program_is_shown() -> None:
