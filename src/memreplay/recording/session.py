@@ -549,8 +549,11 @@ def note_in_dry_run(torch: Any, path: str) -> None:
     """Let a dry run name a file that its program wrote."""
     dump = getattr(torch.cuda.memory, "_dump_snapshot", None)
     files = getattr(dump, "memreplay_files", None)  # memreplay_recording.py
+    name = path if is_url(path) else os.path.abspath(path)
     if files is not None:
-        files.append(path if is_url(path) else os.path.abspath(path))
+        if name in files:
+            files.remove(name)
+        files.append(name)  # the last one comes last
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:

@@ -63,6 +63,8 @@ def test_program_is_recorded_from_cuda_startup(dry: Dry) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
     ((snapshot, beside),) = dry.written
     assert snapshot["asked"] == [["all", {"stacks": "python", "max_entries": sys.maxsize}]]
+    host = snapshot["memreplay"].pop("host_memory")
+    assert 0 < host["resident_bytes"][0] <= host["resident_peak_bytes"]
     assert snapshot["memreplay"] == {
         "version": 1,
         "recorder": "dryrun",

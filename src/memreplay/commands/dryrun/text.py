@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from collections.abc import Sequence
 
 from memreplay.commands.dryrun.changing import change_line
 from memreplay.commands.dryrun.processes import total
@@ -18,6 +19,7 @@ from memreplay.texts import clean
 
 _MOST_PLACES = 5
 _MOST_RANKS = 16
+_MOST_FILES = 3
 # Whether values were used as sizes, where they came from, and what to say about it.
 _READS = (
     (
@@ -110,7 +112,7 @@ def dryrun_document(report: DryrunReport) -> Document:
     if len(report.processes) > 1:
         blocks.append(_ranks(report))
     blocks += [
-        Note(f"{_name(one)} recorded itself, and wrote {', '.join(map(clean, one.dumped))}")
+        Note(f"{_name(one)} recorded itself, and wrote {_files(one.dumped)}")
         for one in report.processes
         if one.recorded_by_itself and one.dumped
     ]
@@ -398,6 +400,13 @@ def _missing_bytes(report: DryrunReport) -> int:
                 return one.request_bytes - (one.device_free_bytes or 0)
         return OUTSIDE_ERROR
     return -report.spare_bytes
+
+
+def _files(names: Sequence[str]) -> str:
+    """Return the last files, and how many others there are."""
+    shown = ", ".join(map(clean, names[-_MOST_FILES:]))
+    others = len(names) - _MOST_FILES
+    return f"{shown}, and {others} more before" if others > 0 else shown
 
 
 def _name(one: DryProcess) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
-from typing_extensions import disjoint_base
+from typing_extensions import Self, disjoint_base
 
 from memreplay.engine.record._referring import Referrers
 
@@ -14,7 +14,7 @@ class Blocks:
     Groups have the numbers that `add_group` returns.
     """
 
-    def __init__(self, segments: Iterable[Mapping[str, Any]]) -> None: ...
+    def __new__(cls, segments: Iterable[Mapping[str, Any]]) -> Self: ...
     def __contains__(self, address: int, /) -> bool: ...
     @property
     def total_bytes(self) -> int:
@@ -52,7 +52,7 @@ class Tensors:
     Nothing here runs the program's code.
     """
 
-    def __init__(self, graph: Referrers, blocks: Blocks) -> None: ...
+    def __new__(cls, graph: Referrers, blocks: Blocks) -> Self: ...
     @property
     def graphs(self) -> dict[int, Any]:
         """The last node of each tensor's graph, by the tensor's index in `graph.objects`."""

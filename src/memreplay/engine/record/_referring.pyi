@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from typing_extensions import disjoint_base
+from typing_extensions import Self, disjoint_base
 
 @disjoint_base
 class Referrers:
@@ -16,9 +16,9 @@ class Referrers:
         The ids of variables' values: of functions' variables, whose ways come first, and of others.
     """
 
-    def __init__(
-        self, local_values: Iterable[int] = (), other_values: Iterable[int] = ()
-    ) -> None: ...
+    def __new__(
+        cls, local_values: Iterable[int] = (), other_values: Iterable[int] = ()
+    ) -> Self: ...
     @property
     def objects(self) -> list[object]: ...
     def add(self, one: object) -> int:

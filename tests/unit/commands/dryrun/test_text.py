@@ -274,6 +274,8 @@ def test_programs_own_recording_is_mentioned() -> None:
     assert "its own recording" not in words(made)
     unwritten = report(processes=(process(None, recorded_by_itself=True),))
     assert "warning: process 70 started its own recording, which is what" in words(unwritten)
+    made = report(processes=(process(None, recorded_by_itself=True, dumped=tuple("abcde")),))
+    assert "recorded itself, and wrote c, d, e, and 2 more before" in words(made)
 
 
 def test_error_of_the_program_is_shown() -> None:
