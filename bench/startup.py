@@ -7,8 +7,8 @@
 CPU time is measured for whole processes, which take turns: the median, and also the minimum,
 because other load can only add to it. Commands are also compared with `import click` in the same
 round, as a median. For `--version`, Python's own modules are subtracted from the number of modules;
-for `peak`, click's are. Instructions are counted under callgrind: all of them for `--version`,
-those beyond click's for `peak`.
+for `peak` and `report`, click's are. Instructions are counted under callgrind: all of them for
+`--version`, those beyond click's for the others.
 
 Exit codes: 0 success, 1 more than before, 2 not measured.
 """
@@ -44,7 +44,7 @@ BASES = {"python": "pass", "click": "import click"}
 # The commands to count, and what to subtract. memreplay ends without finalizing Python, so it can
 # take fewer instructions than Python itself. That's why all instructions of `--version` are
 # counted.
-COUNTED = {"--version": "python", "peak": "click"}
+COUNTED = {"--version": "python", "peak": "click", "report": "click"}
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def cpu_ms(command: list[str], folder: Path) -> float:
 def times(file: Path, rounds: int) -> dict[str, list[float]]:
     """Return milliseconds of CPU time per command and round, without the first round."""
     commands = {name: [sys.executable, "-c", code] for name, code in BASES.items()}
-    for name in ("--version", "peak", "summary", "leaks"):
+    for name in ("--version", "peak", "report", "summary", "leaks"):
         commands[name] = [sys.executable, "-c", RUN, *arguments(name, file)]
     found: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):

@@ -60,7 +60,7 @@ def test_peak_imports_neither_numpy_nor_rich(options: tuple[str, ...], file: Pat
 
 def test_every_command_is_timed(file: Path) -> None:
     found = startup.times(file, 1)
-    assert list(found) == ["python", "click", "--version", "peak", "summary", "leaks"]
+    assert list(found) == ["python", "click", "--version", "peak", "report", "summary", "leaks"]
     assert all(len(every) == 1 and every[0] > 0 for every in found.values())
 
 

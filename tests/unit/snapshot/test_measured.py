@@ -105,6 +105,11 @@ def test_live_sets_and_lifetimes_add_up(measure: MeasureName) -> None:
     assert lifetimes.address.tolist() == [A, A + 512, B, B + 3 * MIB]
     held = measure in ("held", "allocated")
     assert lifetimes.free_event.tolist() == [5 if held else -1, -1, 2 if held else 4, -1]
+    made, freed = usage.lifetime_events()
+    assert (made.tolist(), freed.tolist()) == (
+        lifetimes.alloc_event.tolist(),
+        lifetimes.free_event.tolist(),
+    )
     blocks = measure in ("active", "allocated")
     in_blocks, in_requests = [512, 1024, 3 * MIB, 17 * MIB], [100, 600, 3 * MIB, KEPT]
     assert lifetimes.size.tolist() == (in_blocks if blocks else in_requests)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from memreplay import _core
@@ -208,7 +209,8 @@ def _in_turn(works: Sequence[int]) -> bool:
     works = works[len(works) // 4 :]
     if len(works) < 2 * LEAST_TURNS:
         return False
-    ((usual, count),) = Counter(works).most_common(1)
+    # `most_common` imports heapq, which takes longer.
+    usual, count = max(Counter(works).items(), key=itemgetter(1))
     if count >= REGULAR * len(works):
         return usual < LEAST_WORK and count < ALIKE * len(works)
     for k in range(2, min(MOST_IN_TURN, len(works) // 3) + 1):
@@ -299,7 +301,7 @@ def _named(every: Sequence[Span], name: str) -> list[Span]:
     """
     found = [span for span in every if name in (span.name, span.name.partition("#")[0])]
     if name == OPTIMIZER_STEP and found:
-        most, _ = Counter(span.name for span in found).most_common(1)[0]
+        most, _ = max(Counter(span.name for span in found).items(), key=itemgetter(1))
         found = [span for span in found if span.name == most]
     return found
 

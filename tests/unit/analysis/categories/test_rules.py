@@ -11,10 +11,12 @@ from memreplay.analysis.categories.rules import (
     CONDITIONS,
     DEFAULT_RULES,
     MAX_RULES,
+    MERGED_RULES,
     UNKNOWN,
     Rule,
     RuleSet,
     parse_rules,
+    rule_set,
 )
 from memreplay.errors import UsageError
 from tests import build
@@ -201,6 +203,19 @@ def test_rules_match_annotations_and_contexts() -> None:
     assert rules.of_text("compile_context", "7/0") == 0b111
     assert rules.name(1) == "both"
     assert rules.name(64) == UNKNOWN
+
+
+def test_frames_are_searched_once_for_the_same_expressions() -> None:
+    frames = [("forward", "/home/ana/model.py", 1), ("step", f"{SITE}/optim/adam.py", 2)]
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1, frames=frames).build()))
+    found = rule_set(DEFAULT_RULES).of_frames(snap)
+    assert rule_set(DEFAULT_RULES) is rule_set(DEFAULT_RULES)
+    assert RuleSet(MERGED_RULES).of_frames(snap) is found
+    assert RuleSet(DEFAULT_RULES[::-1]).of_frames(snap) != found
+    own = RuleSet([Rule("a", frames="model", where="own")]).of_frames(snap)
+    anywhere = RuleSet([Rule("a", frames="model")]).of_frames(snap)
+    assert sum(own[1]) == sum(anywhere[0]) == 1
+    assert sum(own[0]) == sum(anywhere[1]) == 0
 
 
 def test_rules_are_read_from_a_file() -> None:
