@@ -13,7 +13,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
-from memreplay.engine.read.alike cimport alike_begin, alike_end, alike_note
+from memreplay.engine.read.layouts cimport alike_begin, alike_end, alike_note
 from memreplay.engine.read.frames cimport (
     fast_new, fast_one, fast_repeat, fast_split, fast_written, intern_other,
 )
@@ -34,7 +34,8 @@ from memreplay.engine.read.keys cimport (
 from memreplay.engine.read.parts cimport stack_id
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport (
-    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event, push_plain,
+    ABSENT_TIME, A_KNOWN, EMPTY_STACK, Event, MAX_BYTES, Tables, event_clear, push_event,
+    push_plain,
 )
 from memreplay.engine.read.value cimport (
     V_EVENT, V_FRAME, V_FRAMES, V_PAIR, V_SKIP_DICT, V_SKIP_LIST, V_STACK, V_STR,

@@ -24,11 +24,11 @@ cdef enum StepKind:
 
 
 cdef struct Step:
-    # A part of an event: the bytes with which it begins, which are compared under a mask, and how to
-    # read the value that follows. The bytes are keys and values that are the same in each event.
+    # A part of an event: the bytes with which it begins, which are compared under a mask, and how
+    # to read the value that follows. The bytes are keys and values that are always the same.
     uint64_t[4] bytes, mask
     uint32_t key
-    uint32_t entry         # what the bytes store in the memo; 0: nothing
+    uint32_t entry         # the memo entry that the bytes store; 0: none
     uint16_t field         # offset in an Event
     uint8_t size           # number of bytes to compare
     uint8_t kind           # StepKind
@@ -95,7 +95,7 @@ cdef struct VM:
     uint32_t written_last, written_missed
     bint numbered      # an inline frame used an explicit memo index
     bint started
-    uint64_t fast_events   # events that the hot path read; alike.pyx read alike_events of these
+    uint64_t fast_events   # events that the hot path read; alike.pxd read alike_events of these
     uint64_t alike_events
     uint64_t frame_end     # stream offset at which the last FRAME ends
     # Values of the last event that fast_event read, because strings without a memo entry usually
