@@ -58,9 +58,9 @@ def command(
     reading: Reading,
     shown: GateShown,
 ) -> int:
-    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from a
-    configuration named by --config (see memreplay help gate). The first line says whether it passed, or which limit
-    was exceeded, by how much, and by which code.
+    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from the
+    configuration that --config names (see memreplay help gate). The first line says whether it
+    passed, or which limit was exceeded, by how much, and by which code.
     """
     reading = replace(reading, config=reading.config.only_named())
     if options.saving.save_base is not None:
