@@ -1,5 +1,5 @@
 """Commands on folders that loop and hold pipes, sockets, devices and the kernel's files: none of
-them blocks, and each uses the snapshots that are there.
+them blocks, and each reads the snapshots.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ BROKEN = NOT_TRUSTED
     exits={0: "within the budgets", 1: "over a budget, or unable to check it"},
     words={
         "force": "Overwrite the --save-base file.",
-        "config_file": "Configuration file in TOML. A gate ignores a file that isn't named here.",
     },
     after="With several files, the highest exit code is returned.",
 )

@@ -275,7 +275,7 @@ def _list(tables: dict[str, Joined]) -> None:
 def _run(
     tables: dict[str, Joined], query: str, fmt: str, output: str | None, options: SqlOptions
 ) -> None:
-    """Run a query in a process of its own, and write its rows."""
+    """Run a query in its own process, and write its rows."""
     from memreplay.workers.contained import Contained, is_possible
 
     is_file = output is not None and output != "-"
