@@ -19,7 +19,7 @@ _LIMIT = re.compile(
 
 
 class Judge:
-    """A session that is asked one query after another."""
+    """A session that gets one query after another."""
 
     def __init__(self, folder: str, seconds: float) -> None:
         self._seconds = seconds

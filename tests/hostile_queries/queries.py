@@ -8,7 +8,7 @@ from typing import NamedTuple
 _STRING = "repeat('a', 100000000)"
 _LIST = "range(30000000)"
 _MUCH = "2147483647"
-# For each type, a large value, and a small one that goes with a large count.
+# For each type, a large value, and a small one next to a large count.
 _VALUES = {
     "VARCHAR": (_STRING, "'ab'"),
     "JSON": ("'[' || repeat('1,', 50000000) || '1]'", "'[1, 2]'"),

@@ -21,6 +21,7 @@ from memreplay.io.walking import (
     Skipped,
     Unlisted,
     files_below,
+    is_file_at,
     reason_of,
     unlistable_folders,
 )
@@ -167,7 +168,7 @@ def _found_here(pattern: str, skipped: Skipped) -> list[Listed]:
     if os.path.lexists(pattern) or not _MAGIC.search(pattern):
         return [_local_file(pattern)]
     matched = glob.glob(pattern, recursive=True)
-    files = [path for path in matched if os.path.isfile(path)]
+    files = [path for path in matched if is_file_at(path)]
     folders = [] if files and "**" not in pattern else list(filter(os.path.isdir, matched))
     shut = unlistable_folders(pattern, folders)
     for folder in shut:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from memreplay.io.choosing import snapshots_among
 from memreplay.io.names import snapshot_names
+from memreplay.io.walking import is_file
 
 MOST_LEVELS = 32  # number of levels of subfolders to search
 # Resolution of a folder's modification time, in seconds. Two changes within this time can look like
@@ -83,7 +84,7 @@ class Lister:
                     if isinstance(error, PermissionError):
                         trouble = trouble or f"{path}: {_words(error)}"
                     continue
-                if stat.S_ISREG(status.st_mode):
+                if is_file(status):
                     found[path] = status
                 elif not stat.S_ISDIR(status.st_mode):
                     odd.append(path)

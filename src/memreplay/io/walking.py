@@ -6,6 +6,8 @@ import glob
 import os
 import stat
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 DENIED = "permission denied"
@@ -60,6 +62,32 @@ def files_below(folder: str, skipped: Skipped) -> list[str]:
     return found
 
 
+def is_file(status: os.stat_result) -> bool:
+    """Return whether this is a regular file whose reading can't block or have side effects, unlike
+    pipes, devices and the kernel's files in /proc and /sys.
+    """
+    return stat.S_ISREG(status.st_mode) and status.st_dev not in _kernel_devices()
+
+
+def is_file_at(path: str) -> bool:
+    """Return whether there is such a file, following links."""
+    try:
+        return is_file(os.stat(path))
+    except (OSError, ValueError):
+        return False
+
+
+@cache
+def _kernel_devices() -> frozenset[int]:
+    found = set()
+    for path in ("/proc", "/sys"):
+        with suppress(OSError):
+            found.add(os.stat(path).st_dev)
+    with suppress(OSError):  # where they're plain folders
+        found.discard(os.stat("/").st_dev)
+    return frozenset(found)
+
+
 def unlistable_folders(pattern: str, folders: Iterable[str]) -> list[str]:
     """Return the folders that a pattern traverses but that can't be listed, which `glob` silently
     ignores.
@@ -91,15 +119,15 @@ def _entries(folder: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
         shown = [entry for entry in entries if not entry.name.startswith(".")]
     for entry in shown:
         try:
-            mode = os.stat(entry.path).st_mode
+            status = os.stat(entry.path)
         except PermissionError as error:
             denied.append((entry, reason_of(error)))
             continue
         except OSError:  # a broken or circular link, or a file deleted in the meantime
             continue
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(status.st_mode):
             folders.append(entry.name)
-        elif stat.S_ISREG(mode):
+        elif is_file(status):
             files.append(entry.name)
     links = [(entry.path, reason) for entry, reason in denied if entry.is_symlink()]
     if len(links) < len(denied):

@@ -38,7 +38,7 @@ class StoppedError(Exception):
 
 
 class _Host:
-    """A process that holds a snapshot for queries. Whoever holds the lock opens the file."""
+    """A process that holds a snapshot for queries. The lock's owner opens the file."""
 
     def __init__(self) -> None:
         self.lock = Lock()

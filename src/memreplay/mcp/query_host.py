@@ -68,7 +68,7 @@ class Answer(Struct, frozen=True):
 
 def main(descriptor: int) -> None:
     """Read one snapshot, whose descriptor arrives on a socket, and answer queries until the socket
-    closes. Each query arrives as the descriptor of a socket of its own.
+    closes. Each query arrives as the descriptor of its own socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Arrow's own allocators keep freed memory.
@@ -109,7 +109,7 @@ def _open(file: int, order: Order) -> tuple[dict[str, Joined], Answer]:
     if code or found is None:
         return {}, Answer(error=words)
     for table in found.values():
-        next(table.batches(), None)  # what this caches is in the memory of all forked processes
+        next(table.batches(), None)  # caches for all forked processes
     return found, Answer(tables=listing(found))
 
 
@@ -158,6 +158,6 @@ def _answer(tables: dict[str, Joined], asked: Asked, gone: int) -> Answer:
                 raise UsageError("the answer is too long; use limit")
     except UsageError as error:
         return Answer(error=str(error))
-    except RuntimeError as error:  # a bug; its last line says which
+    except RuntimeError as error:  # a bug; its last line is the exception
         return Answer(error=f"internal error: {str(error).strip().rpartition(chr(10))[2]}")
     return Answer(rows=rows)

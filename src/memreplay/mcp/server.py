@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from memreplay.commands.shared.source import Reading
     from memreplay.mcp.allowed import Allowed
 
+# A call that takes longer is answered with an error, and stops at the next block that it reads.
+CALL_SECONDS = 600.0
+
 
 def listed_tools() -> list[types.Tool]:
     """Return the tools in the protocol's form."""
@@ -67,7 +70,11 @@ def server_of(allowed: Allowed, reading: Reading, rules: tuple[Rule, ...]) -> Se
 
         try:
             # Queries that take long don't keep other calls waiting.
-            return _result(await (queries if params.name == "sql" else threads).run(work))
+            running = (queries if params.name == "sql" else threads).run(work)
+            return _result(await asyncio.wait_for(running, CALL_SECONDS))
+        except asyncio.TimeoutError:
+            words = f"this took longer than {CALL_SECONDS:g} s; ask about a smaller file"
+            return _result(words, is_error=True)
         except ReportedError as error:
             return _result(bounded(clean(str(error))), is_error=True)
         except Exception as error:  # this is a bug, but it shouldn't end the session

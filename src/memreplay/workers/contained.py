@@ -31,7 +31,7 @@ _DONE, _REFUSED, _NO_MEMORY, _BROKEN = b"d", b"r", b"m", b"b"
 
 
 class Bounds(NamedTuple):
-    """What a query's process may use, and whom it may reach."""
+    """Limits of a query's process."""
 
     memory_bytes: int
     """Memory that the process may allocate after it was forked."""
@@ -52,10 +52,10 @@ def is_possible() -> bool:
 
 
 class Contained:
-    """Work in a process of its own; iterate over the bytes that it writes, then leave.
+    """Work in its own process; iterate over the bytes that it writes, then leave.
 
     Fork only from a process without threads that compute or hold locks. Raises UsageError if the
-    work raises it, exceeds a limit or crashes; the message says which limit and what to do.
+    work raises it, exceeds a limit or crashes; the message names the limit and what to do.
     """
 
     def __init__(self, work: Work, bounds: Bounds, *, gone: int | None = None) -> None:

@@ -31,6 +31,8 @@ def test_only_regular_files_with_snapshot_names_are_listed(tmp_path: Path) -> No
     (tmp_path / "h").symlink_to("sub")
     (tmp_path / "i.pkl").mkdir()
     os.mkfifo(tmp_path / "j.pkl")
+    (tmp_path / "l.pkl").symlink_to("/proc/self/mem")  # a regular file, by its mode
+    (tmp_path / "m.pkl").symlink_to("/dev/zero")
     (tmp_path / "a.pkl").write_bytes(b"123")
     found = look(tmp_path)
     assert (sorted(found.files), found.folders, found.trouble) == (["a.pkl", "f.pkl"], True, "")

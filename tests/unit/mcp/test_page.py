@@ -6,7 +6,7 @@ import json
 import re
 
 from memreplay.analysis.code import linear
-from memreplay.mcp import cache, hosts, listing, paging, querying, running
+from memreplay.mcp import cache, hosts, listing, paging, querying, running, server
 from memreplay.mcp.tools import TOOLS, Toolbox
 from memreplay.render import compact
 from tests.conftest import ROOT
@@ -61,6 +61,7 @@ def test_limits_match_those_in_the_code() -> None:
     assert "The last four snapshots" in limits
     assert "more than 1 GiB" in limits
     assert f"{linear.MOST_SECONDS:g} seconds per call" in limits
+    assert f"after {server.CALL_SECONDS:g} seconds" in limits
     assert running.AT_ONCE == 4
     assert "four calls run at once" in limits
     assert f"{len(TOOLS)}" == "14"

@@ -1,4 +1,4 @@
-"""Queries can read only the tables. What they return, their time and their memory are limited."""
+"""Queries can read only the tables. Their rows, time and memory are limited."""
 
 from __future__ import annotations
 

@@ -281,6 +281,22 @@ def test_slow_call_does_not_block_others(folder: Path) -> None:
     session(work, folder)
 
 
+def test_call_takes_bounded_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that can't be stopped is answered all the same, and so are other calls."""
+    monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
+    end = threading.Event()
+    monkeypatch.setattr(tools, "list_files", lambda *_: end.wait(60) and [])
+
+    async def work(client: Client) -> None:
+        result = await client.call_tool("files", {})
+        assert result.is_error
+        assert text_of(result) == "this took longer than 0.5 s; ask about a smaller file"
+        assert not (await client.call_tool("peak", {"file": "small.pkl"})).is_error
+        end.set()
+
+    session(work, folder)
+
+
 def test_truncated_file_suggests_salvage(folder: Path) -> None:
     plain = gzip.decompress((ROOT / "examples" / "two_gpus.pkl.gz").read_bytes())
     (folder / "cut.pkl").write_bytes(plain[:200_000])

@@ -47,7 +47,6 @@ BROKEN = NOT_TRUSTED
     exits={0: "within the budgets", 1: "over a budget, or unable to check it"},
     words={
         "force": "Overwrite the --save-base file.",
-        "config_file": "Configuration file in TOML. A gate ignores a file that isn't named here.",
     },
     after="With several files, the highest exit code is returned.",
 )
@@ -58,8 +57,8 @@ def command(
     reading: Reading,
     shown: GateShown,
 ) -> int:
-    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from a
-    configuration named by --config (see memreplay help gate). The first line says whether it
+    """Check each FILE (a snapshot, a folder or a pattern) against limits from options or from the
+    configuration that --config names (see memreplay help gate). The first line says whether it
     passed, or which limit was exceeded, by how much, and by which code.
     """
     reading = replace(reading, config=reading.config.only_named())

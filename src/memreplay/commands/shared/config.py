@@ -46,7 +46,7 @@ class ConfigChoice(Struct, frozen=True):
         str | None,
         Opt(
             "Configuration file in TOML (default: memreplay.toml, or pyproject.toml with"
-            " [tool.memreplay], in this folder or a parent). Pass none to ignore it.",
+            " [tool.memreplay], in this folder or a parent; gate has no default). none ignores it.",
             "FILE",
             flag="--config",
             path="file",
@@ -78,7 +78,7 @@ class ConfigChoice(Struct, frozen=True):
 
     def only_named(self) -> "ConfigChoice":
         """Return the choice without a configuration that is merely found, because the folder may be
-        a stranger's. Says so if there is one.
+        a stranger's. Prints a note if there is one.
         """
         if self.config_file is not None:
             return self

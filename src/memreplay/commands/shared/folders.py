@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from memreplay.errors import SnapshotError, UsageError
+from memreplay.io.walking import is_file_at
 from memreplay.render.units import counted
 
 LEVELS = 4  # number of levels to search below folders without snapshots
@@ -105,6 +106,5 @@ def _entries(folder: str) -> tuple[list[str], list[str]]:
     """Return the names of regular files and folders, following links."""
     with os.scandir(folder) as entries:
         shown = [entry for entry in entries if not entry.name.startswith(".")]
-    # entry.is_file() would raise for a link that points to itself.
-    files = [entry.name for entry in shown if os.path.isfile(entry.path)]
+    files = [entry.name for entry in shown if is_file_at(entry.path)]
     return files, [entry.name for entry in shown if os.path.isdir(entry.path)]

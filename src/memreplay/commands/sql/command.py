@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib import import_module
 from itertools import islice
 from threading import Thread
@@ -275,7 +275,7 @@ def _list(tables: dict[str, Joined]) -> None:
 def _run(
     tables: dict[str, Joined], query: str, fmt: str, output: str | None, options: SqlOptions
 ) -> None:
-    """Run a query in a process of its own, and write its rows."""
+    """Run a query in its own process, and write its rows."""
     from memreplay.workers.contained import Contained, is_possible
 
     is_file = output is not None and output != "-"
@@ -287,10 +287,11 @@ def _run(
         duckdb_bytes = bounds.memory_bytes * _DUCKDB_PERCENT // 100
         settings = {"memory_limit": f"{duckdb_bytes >> 10}KiB"}
         queries = Queries(tables, allow_files=options.allow_files, settings=settings)
-        rows = queries.result(query)
-        if rows is None:
-            raise UsageError("the query is empty")
-        _write(rows, fmt, out, whole=is_file)
+        with closing(queries):
+            rows = queries.result(query)
+            if rows is None:
+                raise UsageError("the query is empty")
+            _write(rows, fmt, out, whole=is_file)
 
     if not is_possible():
         with byte_output(output) as out:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from click.testing import CliRunner, Result
 import memreplay as mr
 from memreplay.commands.app import app
 from memreplay.commands.peak.find import peak_report
+from memreplay.commands.sql import command
 from memreplay.errors import install_command
 from memreplay.export.tables import TABLES
 from tests import build
@@ -295,6 +297,53 @@ def test_ranges_and_truncated_files_are_read(runner: CliRunner, path: str, tmp_p
     assert result.stderr == (
         "memreplay: the snapshot is cut off, so these numbers cover only its intact part\n"
     )
+
+
+def test_query_takes_bounded_memory_and_time(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    many = "select range(1000000000)"
+    assert refused(sql(runner, path, many, "--memory", "512MiB")) == (
+        "the query needs more than 512.0 MiB of memory; aggregate, or allow more with --memory SIZE"
+    )
+    endless = "select count(*) from range(1000000000000)"
+    out = tmp_path / "rows.csv"
+    assert refused(sql(runner, path, endless, "--timeout", "0.5", "-o", out)) == (
+        "the query took longer than 0.5 s and was stopped; narrow it with where or limit, or allow"
+        " more with --timeout SECONDS"
+    )
+    assert not out.exists()
+    assert "give at least 256MiB" in refused(sql(runner, path, many, "--memory", "1MiB"))
+
+
+def test_failure_midway_leaves_no_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    out.write_text("old")
+    query = "select i, case when i = 900000 then error('no') else i end from range(1000000) t(i)"
+    result = sql(runner, path, query, "-o", out, "--force")
+    assert "no" in refused(result)
+    assert out.read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["fork", "poll"])
+def test_query_runs_in_this_process_where_there_is_no_other(
+    runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As on Windows and in browsers."""
+    if name == "fork":
+        monkeypatch.delattr(os, "fork")
+    else:
+        monkeypatch.delattr(select, "poll")
+    assert rows(runner, path, "select sum(bytes) s from flat") == [{"s": 192}]
+    assert "SQL: " in refused(sql(runner, path, "selekt 1"))
+
+
+def test_machine_memory_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, expected in (("max\n", 8 << 30), (f"{4 << 30}\n", 4 << 30), ("", 8 << 30)):
+        pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (8 << 30) // 4096}
+        monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+        monkeypatch.setattr(
+            command, "open", lambda *_, said=said, **__: io.StringIO(said), raising=False
+        )
+        assert command.machine_memory() == expected
 
 
 @pytest.mark.slow
