@@ -89,7 +89,7 @@ def test_settings_are_as_if_set_by_hand(
     options = [word for change in changes for word in ("--change", change)]
     code, changed = reported(tmp_path, *options, "--", PYTHON, str(program))
     assert code == 0
-    assert [one["names"] for one in changed["changes"]] == names
+    assert [one["names"] for one in changed["program_changes"]] == names
     (process,) = changed["processes"]
     _, other = reported(tmp_path, "--", PYTHON, str(program), *by_hand)
     (expected,) = other["processes"]
@@ -118,7 +118,7 @@ def test_changes_are_compared(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)["runs"]
     assert [one["name"] for one in runs] == names.split(",")
-    assert [[len(each["names"]) for each in one["report"]["changes"]] for one in runs] == [
+    assert [[len(each["names"]) for each in one["report"]["program_changes"]] for one in runs] == [
         [],
         [4],
         [2],

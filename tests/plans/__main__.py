@@ -29,7 +29,7 @@ class Measured(NamedTuple):
     reserved_bytes: int
     exact: bool
     changes: tuple[str, ...]
-    """What was changed, as the report says."""
+    """The changes, with how many modules or optimizers each one changed."""
     snapshot: Path
     report: dict[str, Any]
 
@@ -58,7 +58,7 @@ def measured(python: str, name: str, changes: tuple[str, ...], folder: Path) -> 
         device["requested_peak_bytes"],
         device["reserved_peak_bytes"],
         report["exact"],
-        tuple(f"{one['change']} ({len(one['names'])})" for one in report["changes"]),
+        tuple(f"{one['option']} ({len(one['names'])})" for one in report["program_changes"]),
         snapshot,
         report,
     )

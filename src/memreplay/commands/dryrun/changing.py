@@ -49,16 +49,16 @@ def check_changes(changes: Sequence[Change], processes: Sequence[Process]) -> No
 
 
 def change_line(change: DryChange) -> str:
-    """Return what a change changed, in words."""
-    name = change.change.partition("=")[0]
+    """Describe the effect of a change in one line."""
+    name = change.option.partition("=")[0]
     words, noun = _DONE[name]
     if noun == "call":
-        return clean(f"{words.format(counted(change.calls, noun))} ({change.change})")
+        return clean(f"{words.format(counted(change.count, noun))} ({change.option})")
     line = f"{words.format(counted(len(change.names), noun))}: {_names(change.names)}"
     if name == "checkpoint":
-        line += f" ({counted(change.calls, 'call')})"
-    if change.unused:
-        line += f"; {count(len(change.unused))} more didn't run in training"
+        line += f" ({counted(change.count, 'call')})"
+    if change.unused_names:
+        line += f"; {count(len(change.unused_names))} more didn't run in training"
     return clean(line)
 
 

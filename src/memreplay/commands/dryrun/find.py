@@ -96,7 +96,7 @@ def dryrun_report(
         world_size=setup.ranks.size if setup.ranks is not None else None,
         ranks_ran=setup.ranks.ranks if setup.ranks is not None else (),
         settings=setup.settings,
-        changes=changes_of(setup.changes, ended.processes),
+        program_changes=changes_of(setup.changes, ended.processes),
         torch=ended.torch.version,
         outcome=outcome,
         exit_code=ended.status,

@@ -174,15 +174,15 @@ class Estimate(Record, frozen=True):
 class DryChange(Record, frozen=True):
     """A change that was made to the program from outside."""
 
-    change: str
+    option: str
     """The change, as given to `--change`."""
     names: tuple[str, ...]
     """The modules that were checkpointed, or the optimizers whose settings were changed."""
-    calls: int
+    count: int
     """How often the change was applied, in all processes: calls of modules, of `zero_grad()` or of
     autocast; for optimizers, their number.
     """
-    unused: tuple[str, ...] = ()
+    unused_names: tuple[str, ...] = ()
     """Modules that match but weren't checkpointed, because they didn't run with gradients enabled,
     are part of a compiled module, or are checkpointed by the program itself."""
 
@@ -205,7 +205,7 @@ class DryrunReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="m
     send."""
     settings: str | None
     """Allocator settings from `--set`; null if they come from the environment."""
-    changes: tuple[DryChange, ...] = ()
+    program_changes: tuple[DryChange, ...] = ()
     """The effect of each `--change`."""
     torch: str
     """Version of torch."""

@@ -186,7 +186,7 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         pairs.append(("ranks", f"only {names} of {count(report.world_size)} ran{_alike(report)}"))
     if report.settings is not None:
         pairs.append(("settings", clean(report.settings)))
-    for i, one in enumerate(report.changes):
+    for i, one in enumerate(report.program_changes):
         pairs.append(("" if i else "changes", change_line(one)))
     if report.budget is not None and report.verdict != "over_budget":
         pairs.append(("budget", report.budget))

@@ -71,6 +71,17 @@ def test_each_run_gets_its_arguments(run: Run) -> None:
     assert {one.compare for one in asked} == {None}
 
 
+def test_changes_are_compared_with_the_program_as_it_is(run: Run) -> None:
+    names = "unchanged, checkpoint=h.*[::2]+fused=on,a:1"
+    _, asked = run(FITS, FITS, FITS, names=names, change=("foreach=off",))
+    assert [(one.change, one.settings) for one in asked] == [
+        (("foreach=off",), ()),
+        (("foreach=off", "checkpoint=h.*[::2]", "fused=on"), ()),
+        (("foreach=off",), ("a:1",)),
+    ]
+    assert {(one.gpu, one.compare) for one in asked} == {("L4", None)}
+
+
 @pytest.mark.parametrize(
     "results, code",
     [

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport, Unknown, ValueRead
+from memreplay.commands.dryrun.result import (
+    DryChange,
+    DryDevice,
+    DryProcess,
+    DryrunReport,
+    Unknown,
+    ValueRead,
+)
 from memreplay.commands.dryrun.text import (
     dryrun_document,
     verdict_line,
@@ -61,6 +68,14 @@ def text(made: DryrunReport, width: int = 100) -> str:
 
 def words(made: DryrunReport) -> str:
     return " ".join(text(made).split())
+
+
+def test_changes_are_shown() -> None:
+    changes = DryChange("fused=on", ("Adam",), 1), DryChange("checkpoint=h.*", ("N.h.0",), 2)
+    assert (
+        "changes   fused turned on in 1 optimizer: Adam\n"
+        "          checkpointed 1 module: N.h.0 (2 calls)\n"
+    ) in text(report(program_changes=changes))
 
 
 def test_program_card_and_settings_are_shown() -> None:
