@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from memreplay.analysis.planning.lever import Recording
@@ -74,7 +76,7 @@ def test_tradeoffs_have_less_memory_for_more_cost() -> None:
     search.plans()
     found = search.tradeoffs()
     assert len(found) > 2
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.requested_bytes > after.requested_bytes
         assert cost_of(before.levers) < cost_of(after.levers)
 
