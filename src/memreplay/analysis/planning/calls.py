@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # A member of a ModuleList or Sequential, such as a block of a transformer.
 _MEMBER = re.compile(r"\.\d+(?=\.|$)")
-LEAST_ROWS = 4  # a module with fewer allocations isn't worth recomputing
+LATEST = 3  # results of a module's last operation
+NEAR = 6  # a module's argument is among this many last allocations before it's called
 
 
 class Call(NamedTuple):
@@ -92,13 +93,10 @@ class Notes:
             of.append(numbers.setdefault(inner.partition(".")[0], len(numbers)) if inner else -1)
         return vector(of)[self.module + 1]
 
-    def around(self, unit: str) -> Vector:
-        """Return which rows were allocated by modules that contain `unit`, outside their
-        submodules.
-        """
-        return vector([0, *(unit.startswith(f"{name}.") for name in self.names)], "?")[
-            self.module + 1
-        ]
+    def outside(self) -> Vector:
+        """Return which rows no unit allocated."""
+        inside = joined(list(self.units().values()))
+        return ~self.module.is_in(inside)
 
     def calls(self, modules: Vector) -> list[Call]:
         """Return a module's calls that keep something for a backward pass, in order."""
@@ -202,12 +200,14 @@ class Recomputing:
         saved = stays & (end > begins) & (end <= call.until)
         if call.backward < 0:
             saved = stays & (end >= call.until)
-        if stays.any() and not (stays & (end <= begins)).any():
-            saved[stays.rows()[-1]] = False  # the output, which the module's last operation saves
         kept = saved.rows()
         if not len(kept):
             return None
         gone = self._unneeded_from(call, rows, children[rows])[kept]
+        if not (stays & (end <= begins)).any():
+            # The last operation saves the module's result, which is also freed when all modules
+            # that use it have run backward.
+            gone = chosen(kept == stays.rows()[-1], begins, gone)
         if call.backward < 0:
             return _Recomputed(rows[kept], gone, Again.none())
         first = Again(gone, rows[kept], zeros(len(kept)), vector([]))
@@ -226,8 +226,8 @@ class Recomputing:
         lives = self.lives
         rows, until = [], []
         first = lives.events
-        for unit, calls in units.items():
-            outer = (self.notes.around(unit) & self.notes.forward).rows()
+        outer = self.notes.outside()
+        for calls in units.values():
             for call in calls:
                 if call.backward < 0:
                     continue
@@ -256,12 +256,12 @@ class Recomputing:
         )
 
     def _workspaces(self) -> Vector:
-        """Return the rows of cuBLASLt's workspaces that stay, if the backward pass's thread doesn't
-        have its own yet.
+        """Return the rows of cuBLASLt's workspaces that a unit allocated and that stay, if the
+        backward pass's thread doesn't have its own yet.
         """
         lives, notes = self.lives, self.notes
         stays = ((lives.code() & WORKSPACE) > 0) & (lives.end == lives.events)
-        ours = (stays & notes.forward).rows()
+        ours = (stays & notes.forward & ~notes.outside()).rows()
         theirs = lives.bytes[stays & notes.backward]
         return ours[~lives.bytes[ours].is_in(theirs)][:1]
 
@@ -286,17 +286,24 @@ class Recomputing:
         return Again(constant(at, len(order)), owner, makes, rows[others])
 
     def _arguments(self, call: Call, outer: Vector, begins: int) -> Vector:
-        """Return which of the rows in `outer`, which the modules around a module allocated, are
-        held during a call in the forward pass, but not up to the call's backward pass. As the
-        module's arguments, they're held.
+        """Return the rows of a forward pass that are assumed to be a module's arguments, and that
+        are freed before its backward pass has ended: while it runs or when it returns, in its
+        backward pass, or in between if no unit allocated them (`outer`) or if they're the latest.
         """
         lives, backward = self.lives, self._backward
         before = backward.places([call.first])[0]
         first = backward[before - 1] + 1 if before else 0
-        low, high = outer.places([first, call.first])
-        rows = outer[low:high]
+        rows = first + counting(call.first - first)
         end = lives.end[rows]
-        return rows[(end > lives.start[call.last]) & (end < begins)]
+        after = lives.start[call.last + 1] if call.last + 1 < len(lives) else lives.events
+        used = (end <= after) | outer[rows] | (end > begins)
+        there = (end > lives.start[call.first]) & self.notes.forward[rows]
+        # Small results, such as a norm's statistics, may follow the one that is passed on.
+        latest = there.rows()
+        latest = latest[latest >= len(rows) - NEAR][-LATEST:]
+        if len(latest):
+            used[latest[lives.bytes[rows[latest]].argmax()]] = True
+        return rows[used & there & (end < call.until)]
 
     def _unneeded_from(self, call: Call, rows: Vector, modules: Vector) -> Vector:
         """Return for each row of a call the event before which it would be freed if no backward

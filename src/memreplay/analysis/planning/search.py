@@ -242,7 +242,7 @@ class Search:
         edit = program.edit(replay) if some else None
         self._simulations += 1
         # The order in which the changed program frees memory isn't known exactly.
-        limit = int(self.limit * (1 - ROOM)) if some else self.limit
+        limit = max(int(self.limit * (1 - ROOM)), 1) if some else self.limit
         found = replay.simulate(program_memory=limit, edit=edit)
         if found.fits:
             self.tried.append(Tried(some, peak))

@@ -88,7 +88,10 @@ def plan_report(snap: Snapshot, selection: Selection, options: PlanOptions) -> P
 
 def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) -> DevicePlans:
     grouper = Grouper(snap, "category", selection.rules)
-    card = CardSize(total, replay.context_bytes(total))
+    # A dry run notes what CUDA and the libraries that the program uses take, on any card. A
+    # measured amount may include other programs.
+    noted = 0 if replay.card.measured else replay.card.context_bytes or 0
+    card = CardSize(total, max(replay.context_bytes(total), noted))
     recording = Recording.made(snap, replay, grouper, _steps(snap, replay))
     # In a dry run, no kernel runs, so its times say nothing about the GPU.
     measured = snap.recorder.get("recorder") == "record"

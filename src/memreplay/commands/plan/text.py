@@ -17,7 +17,7 @@ from memreplay.render.document import (
     device_blocks,
 )
 from memreplay.render.reasons import notes_of
-from memreplay.render.units import counted, size
+from memreplay.render.units import count, counted, size
 
 LEAST_SHARE = 0.005  # of a step's time
 PRICES = {
@@ -93,6 +93,8 @@ def _plan(number: int, plan: Planned) -> list[Block]:
         ("spare", size(plan.spare_bytes)),
         ("cost", _cost(plan)),
     ]
+    if retries := plan.simulated.alloc_retries:
+        rows.append(("retries", f"{count(retries)}, each of which waits for the GPU"))
     if changes := _changes(plan):
         rows.append(("try", f"memreplay dryrun {changes} -- python train.py"))
     rows += [("edit", _edit(one)) for one in plan.levers]
