@@ -3,6 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.hashmap cimport Spans
 from memreplay.engine.read.vm cimport VM
 
+cdef int fast_alike(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil
 cdef int fast_new(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t* stack) noexcept nogil
 cdef int fast_split(VM* vm, const uint8_t** pp, const uint8_t* end,
                     uint32_t* stack) noexcept nogil

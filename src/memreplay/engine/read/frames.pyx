@@ -7,6 +7,7 @@ still inlines all of fast.pxd.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 from memreplay.engine.base.cursor cimport read_u32
+from memreplay.engine.read.alike cimport alike_events
 from memreplay.engine.read.fast cimport (
     FAST_FAIL, FAST_NO, FAST_ROOM, FAST_YES, RAW_LIMIT, ROOM, fast_follow, fast_frame_follows,
     fast_get, fast_int, fast_put, fast_skip, fast_stack, get_length, is_get, is_put,
@@ -489,3 +490,8 @@ cdef uint32_t intern_other(Spans* t, const void* p, size_t n) noexcept nogil:
     # Like spans_intern(), for the hot path. Not inlined, because the span usually equals the
     # previous one.
     return spans_intern(t, p, n)
+
+
+cdef int fast_alike(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
+    # alike_events(), for the hot path. Not inlined, for the same reason as this unit.
+    return alike_events(vm, pp, end)

@@ -12,9 +12,8 @@ from memreplay.engine.read.calls cimport (
     call_inert, ends_bytes, ends_call, marks_arguments, takes_arguments
 )
 from memreplay.engine.read.enclosing cimport role_among, role_in
-from memreplay.engine.read.alike cimport alike_events
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_NO, FAST_ROOM, FAST_YES, fast_event
-from memreplay.engine.read.frames cimport fast_list
+from memreplay.engine.read.frames cimport fast_alike, fast_list
 from memreplay.engine.base.growbuf cimport buf_free, buf_init
 from memreplay.engine.base.hashmap cimport NONE32, spans_free
 from memreplay.engine.read.memo cimport raw_init
@@ -370,7 +369,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
         return OK
     while vm.cur.end > pp[0] and pp[0][0] == EMPTY_DICT:
         before = vm.fast_events
-        code = alike_events(vm, pp, vm.cur.end)
+        code = fast_alike(vm, pp, vm.cur.end)
         if code == FAST_NO:
             code = fast_event(vm, pp, vm.cur.end)
         before = vm.fast_events - before
