@@ -22,7 +22,8 @@ Work = Callable[[IO[bytes]], object]
 _BLOCK = 1 << 16
 _LONGEST = 1 << 15  # bytes of a child's last message, which fits into a pipe
 _GRACE_SECONDS = 1.0  # after this, the child ends itself if this process can't
-_LOOK_SECONDS = 0.02  # how often a process without a memory limit checks its memory
+_LOOK_SECONDS = 0.2  # how often to look at the clock
+_LOOK_AT_MEMORY_SECONDS = 0.02  # how often a process without a memory limit checks its memory
 _TOO_LARGE = 77  # the exit code of such a process
 _DEFERS_AFTER_SECONDS = 1.0  # from then on, other processes go first
 _DEFERS_BY = 5  # added to its nice value
@@ -99,7 +100,8 @@ class Contained:
             poll.register(self._gone, 0)  # poll always reports hang-ups
         defers = self._bounds.defers
         while True:
-            ready = poll.poll(200)
+            left = self._bounds.seconds - (time.monotonic() - self._started)
+            ready = poll.poll(max(0, min(left, _LOOK_SECONDS)) * 1000)
             spent = time.monotonic() - self._started
             if spent >= self._bounds.seconds or any(one == self._gone for one, _ in ready):
                 self._killed = "late" if spent >= self._bounds.seconds else "gone"
@@ -244,7 +246,7 @@ def _watch_memory(more_bytes: int) -> None:
 
     def watch() -> None:
         while resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit < most:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_LOOK_AT_MEMORY_SECONDS)
         os._exit(_TOO_LARGE)
 
     threading.Thread(target=watch, daemon=True).start()
