@@ -29,7 +29,7 @@ LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
 MOST_TRIED = 40  # simulations
 TIGHTER = 0.95  # how far to lower the requested peak if the simulation doesn't fit
 MOST_TIGHTER = 5
-ROOM = 0.02  # share of the card's memory that a plan leaves unused
+ROOM = 0.03  # share of the card's memory that a plan leaves unused
 UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
 # What can't be changed by recomputing, splitting batches or other forms of code.
 STAYS = ("parameters", "gradients", "optimizer state")
