@@ -27,9 +27,9 @@ MOST_PLANS = 3
 MOST_LEVERS = 3  # in one plan, besides recomputed modules
 LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
 MOST_TRIED = 40  # simulations
-TIGHTER = 0.97  # how far to lower the requested peak if the simulation doesn't fit
-MOST_TIGHTER = 4
-ROOM = 0.02  # share of the card's memory that a plan leaves unused
+TIGHTER = 0.95  # how far to lower the requested peak if the simulation doesn't fit
+MOST_TIGHTER = 5
+ROOM = 0.03  # share of the card's memory that a plan leaves unused
 UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
 # What can't be changed by recomputing, splitting batches or other forms of code.
 STAYS = ("parameters", "gradients", "optimizer state")
@@ -218,19 +218,21 @@ class Search:
         """Return the plan if it fits in a simulation, with the recorded settings, other ones, or
         more recomputation.
         """
-        limit = self.limit
-        for _ in range(MOST_TIGHTER):
-            plan = self._simulated(some)
-            if plan is not None:
-                return plan
-            if not any(one.units for one in some):
-                return None
-            limit = int(limit * TIGHTER)
-            rest = tuple(one for one in some if not one.units)
-            lever = self._recompute(self._changed(rest), limit)
+        plan = self._simulated(some)
+        if plan is not None or self.units is None or not any(one.units for one in some):
+            return plan
+        rest = tuple(one for one in some if not one.units)
+        program, tried = self._changed(rest), {_names_of(some)}
+        # The allocator reserves more than is requested, so recompute more, up to all modules.
+        for step in range(1, MOST_TIGHTER + 1):
+            limit = int(self.limit * TIGHTER**step)
+            lever = self._recompute(program, limit) if step < MOST_TIGHTER else None
             if lever is None:
-                return None
+                lever = self._lever(self.units, self.units.all)
             some = (*rest, lever)
+            if _names_of(some) not in tried and (plan := self._simulated(some)) is not None:
+                return plan
+            tried.add(_names_of(some))
         return None
 
     def _simulated(self, some: tuple[Lever, ...]) -> Plan | None:
@@ -297,6 +299,10 @@ def _settings(settings: AllocatorSettings) -> Lever:
         f"PYTORCH_CUDA_ALLOC_CONF={spelled(settings)}",
         exact=True,
     )
+
+
+def _names_of(some: Sequence[Lever]) -> tuple[str, ...]:
+    return tuple(f"{one.name}={one.argument}" for one in some)
 
 
 def _keys(some: Sequence[Lever]) -> set[tuple[str, str]]:

@@ -44,7 +44,7 @@ def test_plan_is_to_recompute_as_few_blocks_as_needed(runner: CliRunner, path: s
     assert first["requested_peak_bytes"] == trained(BLOCKS, chosen).peak
     assert first["requested_peak_bytes"] <= found["program_memory_bytes"]
     fewer = trained(BLOCKS, frozenset(sorted(chosen)[1:])).peak
-    assert fewer > found["program_memory_bytes"] * 0.98
+    assert fewer > found["program_memory_bytes"] * 0.97
 
 
 def test_program_that_fits_needs_no_plan(runner: CliRunner, path: str) -> None:
