@@ -78,6 +78,7 @@ def known() -> Iterator[Query]:
         "select string_agg(repeat('x', 1000000), '') from range(4096)",
         "select list(repeat('x', 1000000)) from range(4096)",
         "select count(*) from range(10000000000) a, range(10000000000) b",
+        "select count(*) from range(1000000000000)",
         "select * from range(1000000) a(x), range(1000000) b(y) order by x * y % 7919",
         "select distinct x * y from range(1000000) a(x), range(1000000) b(y)",
         "select row_number() over (order by random()) from range(2000000000)",

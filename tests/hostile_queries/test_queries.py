@@ -28,7 +28,7 @@ QUICK = (
     "union of 20,000",
     "lambdas of depth 10,000",
     "casts of depth 100,000",
-    "select count(*) from range(10000000000) a, range(10000000000)",
+    "select count(*) from range(1000000000000)",
 )
 
 
@@ -88,7 +88,7 @@ def test_other_client_is_not_slowed_down(folder: Path) -> None:
         ("peak", {"file": "small.pkl"}),
         ("sql", {"file": "small.pkl", "query": "select file, sum(bytes) from flat group by all"}),
     ]
-    stuck = "select count(*) from range(10000000000) a, range(10000000000)"
+    stuck = "select count(*) from range(1000000000000)"
 
     def seconds(client: Client, n: int) -> list[float]:
         found = []

@@ -76,7 +76,7 @@ def main(descriptor: int) -> None:
     for name in _LOADED:
         with suppress(ImportError):
             import_module(name)
-    control = socket.socket(fileno=descriptor)
+    control, parent = socket.socket(fileno=descriptor), os.getpid()
     connection = Connection(os.dup(descriptor))
     with suppress(EOFError, OSError):  # the server has ended
         file = _descriptor(control)
@@ -89,7 +89,7 @@ def main(descriptor: int) -> None:
             if not os.fork():
                 control.close()
                 connection.close()
-                _keep(asked, tables)
+                _keep(asked, tables, parent)
             os.close(asked)
 
 
@@ -131,10 +131,10 @@ def _read(file: int, order: Order) -> dict[str, Joined]:
     return joined_tables({snapshot.file: snapshot}, order.rules)
 
 
-def _keep(descriptor: int, tables: dict[str, Joined]) -> NoReturn:
+def _keep(descriptor: int, tables: dict[str, Joined], parent: int) -> NoReturn:
     """Answer one query: run it in a child, and end the child if nobody waits for it any more."""
     try:
-        end_with_parent()
+        end_with_parent(parent)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with Connection(descriptor) as connection:
             asked = msgpack.decode(connection.recv_bytes(), type=Asked)

@@ -67,12 +67,13 @@ class Contained:
         self._last, last = os.pipe()
         self._gone = gone
         self._killed = ""
+        parent = os.getpid()
         with warnings.catch_warnings():
             # Python counts native threads, such as jemalloc's, which expect forks.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if not self._pid:
-            _be_the_child(work, bounds, output, last)
+            _be_the_child(work, bounds, parent, output, last)
         os.close(output)
         os.close(last)
 
@@ -173,11 +174,11 @@ def _defer(pid: int) -> None:
             session.write(f"{nice}")
 
 
-def _be_the_child(work: Work, bounds: Bounds, output: int, last: int) -> NoReturn:
+def _be_the_child(work: Work, bounds: Bounds, parent: int, output: int, last: int) -> NoReturn:
     """Do the work within its bounds, and end the process."""
     said = b""
     try:
-        _bound(bounds, keeps=(output, last))
+        _bound(bounds, parent, keeps=(output, last))
         with io.BufferedWriter(io.FileIO(output, "w"), _BLOCK) as out:
             work(out)
         said = _DONE
@@ -196,7 +197,7 @@ def _be_the_child(work: Work, bounds: Bounds, output: int, last: int) -> NoRetur
         os._exit(0)
 
 
-def _bound(bounds: Bounds, keeps: tuple[int, int]) -> None:
+def _bound(bounds: Bounds, parent: int, keeps: tuple[int, int]) -> None:
     import faulthandler
     import resource
 
@@ -207,7 +208,7 @@ def _bound(bounds: Bounds, keeps: tuple[int, int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     # Ctrl-C reaches the parent, which ends this process. Linux shares out CPU time by session.
     os.setsid()
-    end_with_parent()
+    end_with_parent(parent)
     faulthandler.disable()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (2,) if bounds.may_write else (0, 1, 2):
@@ -224,14 +225,13 @@ def _bound(bounds: Bounds, keeps: tuple[int, int]) -> None:
         _watch_memory(bounds.memory_bytes)
 
 
-def end_with_parent() -> None:
-    """Make the kernel end this process when the parent ends; only Linux can."""
+def end_with_parent(parent: int) -> None:
+    """Make the kernel end this process when its parent ends; only Linux can."""
     import ctypes
 
-    parent = os.getppid()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # it has already ended
         os._exit(0)
 
 
