@@ -69,6 +69,10 @@ class Client:
             assert pipe is not None
             pipe.close()
 
+    def end(self) -> None:
+        """End the server; a call that waits for it gets no answer."""
+        self._server.kill()
+
     def memory(self) -> int:
         """Return the memory of the server and all below it in bytes."""
         return memory_of(tree_of(self._server.pid))
