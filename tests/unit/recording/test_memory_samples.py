@@ -307,6 +307,8 @@ def test_slow_samples_are_taken_less_often(
     def slow() -> None:
         taken.append(time.monotonic())
         time.sleep(0.02)
+        if len(taken) == 4:
+            samples.ended.set()
 
     monkeypatch.setattr(module, "LOOK", 0.001)
     monkeypatch.setattr(module, "SECONDS", 0.01)
@@ -314,9 +316,8 @@ def test_slow_samples_are_taken_less_often(
     monkeypatch.setattr(samples, "take", slow)
     if changing:
         torch.cuda.memory_reserved = lambda _: next(number)
-    threading.Timer(0.5, samples.ended.set).start()
     samples.run()
-    assert len(taken) >= 2
+    assert len(taken) == 4
     assert all(after - before >= 0.02 * 6 for before, after in itertools.pairwise(taken))
 
 

@@ -87,7 +87,7 @@ def test_time_is_limited(work: Callable[[IO[bytes]], object]) -> None:
     start = time.monotonic()
     words = "the query took longer than 0.5 s and was stopped; hurry"
     assert refusal(work, BOUNDS._replace(seconds=0.5)) == words
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_child_ends_itself_if_nobody_does(monkeypatch: pytest.MonkeyPatch) -> None:
