@@ -56,7 +56,7 @@ SECTIONS = {
         "PageView",
         "to_json",
     ),
-    "Say what is asked": ("Selection", "When", "Filters", "Rule"),
+    "Specify a query": ("Selection", "When", "Filters", "Rule"),
     "Record, and estimate": ("record", "Recording", "estimate", "estimating", "Estimate"),
     "Errors": (
         "MemreplayError",
@@ -70,7 +70,7 @@ SECTIONS = {
     ),
 }
 TABLES = SECTIONS["Tables"][:-1]
-# What another module than memreplay itself has, and how its users write that.
+# Names from a module other than memreplay itself, and how users write that module.
 ELSEWHERE: dict[str, Any] = {
     **dict.fromkeys(TABLES, (columns, "")),
     "Recording": (integrations, "memreplay.integrations."),

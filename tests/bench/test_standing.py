@@ -1,4 +1,4 @@
-"""bench/standing.py computes figures from runs that take turns, and says which targets are met."""
+"""bench/standing.py computes figures from runs that take turns, and shows which targets are met."""
 
 from __future__ import annotations
 

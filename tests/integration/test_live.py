@@ -31,7 +31,7 @@ H200 = find("H200")
 
 
 def watch(**variables: str) -> dict[str, Any]:
-    """Return what `watch --live` says of this machine."""
+    """Return what `watch --live` reports about this machine."""
     done = subprocess.run(
         [sys.executable, "-m", "memreplay", "watch", "--live", "--once", "--json"],
         cwd=ROOT,

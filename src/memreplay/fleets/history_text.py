@@ -90,7 +90,7 @@ def _grown(one: RankHistory) -> tuple[int, int, int]:
 
 def _same_start(names: Sequence[str]) -> int:
     """Return how many characters at the start of dumps' names to leave out: if names are long, as
-    few of the words that all of them begin with as possible.
+    few as possible of the words at the start that all names share.
     """
     longest = max(map(len, names), default=0)
     pairs = enumerate(zip(min(names, default=""), max(names, default=""), strict=False))

@@ -30,7 +30,7 @@ def started(thread: Thread) -> bool:
 
 
 class Beside(Generic[T]):
-    """One function, called on a thread of its own, or at once if the system can't create one.
+    """One function, called in a separate thread, or at once if the system can't create one.
 
     An executor for it would take longer to import than a small simulation takes.
     """

@@ -84,7 +84,7 @@ class Live(App[None]):
         self.only_bars, self.top, self.lines = False, 0, 0
         self.said, self.said_until = "", 0.0
         self.to_ask: LiveRecording | None = None  # the recording to ask for a snapshot
-        self.asked: LiveRecording | None = None  # the one that was asked, as it was before
+        self.asked: LiveRecording | None = None  # the one that got the request, as it was before
         self.remember()
 
     def compose(self) -> ComposeResult:
@@ -125,7 +125,7 @@ class Live(App[None]):
         self.draw()
 
     def remember(self) -> None:
-        """Keep each card's use, and forget cards that are gone."""
+        """Keep each card's use, and forget cards that have disappeared."""
         used = {key_of(one): one.total_bytes - one.free_bytes for one in self.report.cards}
         self.history = {
             key: [*self.history.get(key, ())[-REMEMBERED + 1 :], n_bytes]

@@ -100,7 +100,7 @@ def card_of(own: Own, cards: Sequence[Card]) -> Card | None:
 
 
 def key_of(own: Own) -> object:
-    """Return what tells apart the cards that only recordings know. Dry runs share nothing."""
+    """Return what distinguishes the cards that only recordings know. Dry runs share nothing."""
     recording, device = own
     if recording.is_dryrun or not device.uuid:
         return recording.pid, device.device

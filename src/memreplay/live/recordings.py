@@ -29,7 +29,7 @@ def recordings() -> tuple[LiveRecording, ...]:
 
 
 def ask_for_snapshot(pid: int) -> str:
-    """Ask a recording for a snapshot with the holders. Return why it can't be asked, or ""."""
+    """Ask a recording for a snapshot with the holders. Return why the request failed, or ""."""
     for name in names():
         told, answer = asked(name, STATE)
         if told == pid and answer is not None:

@@ -32,7 +32,7 @@ class CannotRecordError(UsageError):
 
 
 class Asked(NamedTuple):
-    """What PyTorch should record."""
+    """How PyTorch should record."""
 
     stacks: str
     max_entries: int | None

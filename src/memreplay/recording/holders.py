@@ -28,14 +28,14 @@ FOR_WAYS = 0.8  # share of the time after which to name what was found
 TOP = 20
 STORED = 200  # maximum number of groups in a snapshot
 NODES = 3  # number of autograd nodes to name in a group
-TURN = 10_000  # autograd nodes of one graph to look at before those of others
+TURN = 10_000  # autograd nodes of one graph to look at before the other graphs' nodes
 RAW = "_raw_saved_"
 PARAMETERS, GRADIENTS, STATE = "parameters", "gradients", "optimizer state"
 NOBODY = 0  # the number of UNKNOWN
 
 
 class Graph:
-    """What the autograd graphs of a group hold."""
+    """Memory that a group's autograd graphs hold."""
 
     def __init__(self) -> None:
         self.bytes = self.count = 0
@@ -86,7 +86,7 @@ class Holders:
         self.ways.find()
         clock.allow(1)
         self.owned()
-        self.take(known=True)  # what variables hold
+        self.take(known=True)  # blocks that variables hold
         if self.blocks.left:
             self.gradients()
             self.autograd()

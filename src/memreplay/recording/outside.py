@@ -71,7 +71,7 @@ def say(words: str) -> None:
 
 
 prepared: list[Outside] = []
-"""What waits for the first use of a device, or for a recording that the program starts itself."""
+"""Recordings that wait for the first use of a device, or until the program starts one itself."""
 
 
 def prepare(torch: Any, told: str) -> None:

@@ -81,7 +81,7 @@ class Wanted(NamedTuple):
     history: Mapping[str, Any] = MappingProxyType({})
     """Other arguments of `_record_memory_history`."""
     shared: bool = False
-    """The program may start recordings of its own, which then get this one's events."""
+    """The program may start its own recordings, which then get this one's events."""
 
 
 class Way(NamedTuple):

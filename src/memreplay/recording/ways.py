@@ -22,7 +22,7 @@ LONGEST = 500  # maximum length of a text, in characters
 
 
 class Key(NamedTuple):
-    """What all storages in a group have in common."""
+    """The properties that all storages in a group share."""
 
     kind: str
     text: str
@@ -86,7 +86,7 @@ class Ways:
         self.shared: dict[Any, Key] = {}  # what objects have in common -> their key
 
     def end(self) -> None:
-        """Let go of the program's frames, which refer to this object."""
+        """Release the program's frames, which refer to this object."""
         self.locals, self.globals = {}, {}
 
     def find(self) -> None:

@@ -175,7 +175,7 @@ class Replacing(NamedTuple):
         try:
             return os.stat(path).st_mtime_ns < self.since_ns
         except OSError:
-            return False  # nothing is there, and if another process is faster, its file stays
+            return False  # no file exists; if another process is faster, its file stays
 
 
 NEVER = Replacing(False)

@@ -20,7 +20,7 @@ REPORT = combined([card()], "", (recording(), recording(pid=101, name="eval.py")
 
 
 class World:
-    """What the screen sees, and what it asked for."""
+    """The report that the screen sees, and the snapshots that it requested."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.report, self.asked, self.error = REPORT, list[int](), ""

@@ -57,7 +57,7 @@ sizes = st.integers(0, 100)
 def test_parts_add_up_whatever_is_measured(
     total: int, free: int, processes: Any, owns: Any
 ) -> None:
-    """The driver and the program are asked one after the other, so their numbers may disagree."""
+    """The driver and the program answer one after the other, so their numbers may disagree."""
     listed = [Process(pid, "x", taken) for pid, taken in dict(processes).items()]
     recorded = [
         Own(recording(pid=pid), device(allocated_bytes=one, reserved_bytes=one + more))

@@ -1,4 +1,4 @@
-"""What `memreplay watch --live` prints."""
+"""Test the text that `memreplay watch --live` prints."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ NOTHING = Form(0, 0, None)
 
 
 class Held(Struct, frozen=True):
-    """Rows that a cheaper form of the code doesn't need, or of which it needs a part."""
+    """Rows that a cheaper form of the code doesn't need, or needs only in part."""
 
     chosen: Chosen
     place: Chosen

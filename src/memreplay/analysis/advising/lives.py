@@ -99,7 +99,7 @@ class Lives:
         self.carried = found["size"][count:]
         """Sizes of carried-over allocations."""
         ends = found["free_event"][recorded] - first
-        # 4 bytes per row are enough for events, of which there are fewer than 2**32.
+        # 4 bytes per row are enough for events, because there are fewer than 2**32.
         self.start = (found["alloc_event"][recorded] - first).as_format("I")
         """The events that allocated them."""
         self.end = chosen_of(ends < 0, self.events, ends).as_format("I")

@@ -143,7 +143,7 @@ class Notes:
 
 
 class _Recomputed(NamedTuple):
-    """What changes when a call is recomputed."""
+    """The changes that recomputing a call makes."""
 
     ended: Vector
     ends: Vector
@@ -196,7 +196,8 @@ class Recomputing:
         returned = lives.start[call.last + 1] if call.last + 1 < len(lives) else lives.events
         begins = lives.start[call.backward] if call.backward >= 0 else call.until
         stays = end > returned
-        # What ends before the module's backward pass is needed by later modules: outputs.
+        # Allocations that end before the module's backward pass are outputs. Later modules need
+        # them.
         saved = stays & (end > begins) & (end <= call.until)
         if call.backward < 0:
             saved = stays & (end >= call.until)

@@ -1,4 +1,4 @@
-"""What a lever is, and what all levers know about a recording."""
+"""A lever, and what all levers know about a recording."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 Price = Literal["free", "time", "results", "hardware"]
 PRICES: tuple[Price, ...] = ("free", "time", "results", "hardware")
-"""What a lever costs, cheapest first: nothing to speak of, time, other numerical results, or more
-hardware.
+"""The possible costs of a lever, cheapest first: nothing to speak of, time, other numerical
+results, or more hardware.
 """
 How = Literal["change", "set", "edit"]
 
@@ -72,7 +72,7 @@ class Recording(NamedTuple):
     steps: list[int]
     """Events at which steps begin, counted from the first one that was read; may be empty."""
     failed: list[int]
-    """Events of failed requests, counted likewise."""
+    """Events of failed requests, counted in the same way."""
 
     @classmethod
     def made(cls, snap: Snapshot, replay: Replay, grouper: Grouper, steps: list[int]) -> Recording:

@@ -37,7 +37,7 @@ class Unit(NamedTuple):
 class Units:
     """A recording's modules that can be recomputed.
 
-    `measured`: whether the recording's times are those of a real run.
+    `measured`: whether the recording's times are from a real run.
     """
 
     def __init__(self, notes: Notes, replay: Replay, *, measured: bool) -> None:
@@ -63,7 +63,7 @@ class Units:
             times = self._times(replay, calls)
             if times is not None:
                 return times
-        # The bytes that a module allocates stand for its work.
+        # Assume that a module's work is proportional to the bytes it allocates.
         forward = self.notes.forward
         whole = max(lives.bytes[forward].sum(), 1)
         made = joined([[0], lives.bytes.sums()])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Again(NamedTuple):
     """Calls that a changed program makes in addition, in order, as when it recomputes a module.
 
-    Each is made before the event `at`. It allocates (`makes`) or frees the memory of an owner: a
+    Each happens before the event `at`. It allocates (`makes`) or frees the memory of an owner: a
     row of `Lives` or, from the number of rows on, an addition that is like the row `like`.
     """
 
@@ -33,7 +33,7 @@ class Again(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a lever changes: sizes, ends and additional calls."""
+    """A lever's changes: sizes, ends and additional calls."""
 
     rows: Vector = vector([])
     """Rows (ascending) whose sizes change."""
@@ -162,7 +162,7 @@ class Program:
 
 
 def rise(levels: Vector, at: Vector, weights: Vector) -> int:
-    """Return the highest level while additional calls are made, which are in the order of `at`.
+    """Return the highest level during the additional calls, which are in the order of `at`.
     `levels` includes them.
     """
     if not len(at):

@@ -25,7 +25,7 @@ PARTS = (2, 4, 8)  # of a batch
 PARAMETERS = ("parameters", "unsharded parameters")
 GRADIENTS = ("gradients", "unsharded gradients")
 STATE = ("optimizer state",)
-# What doesn't depend on the batch.
+# The categories that don't depend on the batch.
 FIXED = (
     *PARAMETERS,
     *GRADIENTS,
@@ -188,8 +188,8 @@ def accumulate(recording: Recording) -> Iterator[Lever]:
 
 
 def _accumulated(recording: Recording) -> Again | None:
-    """Return the gradients that earlier parts of a batch leave. In the last part's forward pass,
-    those that its backward pass makes are there already, because the new ones are added to them.
+    """Return the gradients that earlier parts of a batch leave. They already exist in the last
+    part's forward pass, because its backward pass adds the new gradients to them.
     """
     lives = recording.lives
     made = recording.of(*GRADIENTS) & lives.of("phase", "backward")

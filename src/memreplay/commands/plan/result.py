@@ -25,7 +25,7 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     title: str
     """What to do."""
     price: Price
-    """What it costs: nothing to speak of, time, other numerical results, or more hardware."""
+    """Its cost: nothing to speak of, time, other numerical results, or more hardware."""
     time_share: float | None
     """Additional time, as a share of a step's time; null if unknown."""
     cost_reason: str
@@ -62,11 +62,11 @@ class Planned(Record, frozen=True, kw_only=True):
     spare_bytes: int
     """How much of the card's memory is left."""
     price: Price
-    """What the most expensive change costs."""
+    """The cost of the most expensive change."""
     time_share: float | None
     """Additional time of all changes, as a share of a step's time; null if unknown."""
     simulated: Outcome
-    """What the allocator does with the changed program on this card."""
+    """How the allocator handles the changed program on this card."""
 
 
 class Floor(Record, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Floor(Record, frozen=True, kw_only=True):
     """Their bytes."""
     event_index: int
     """The event after which they're live."""
-    parts: dict[str, int]
+    category_bytes: dict[str, int]
     """Bytes by category."""
 
 
@@ -88,7 +88,7 @@ class Tradeoff(Record, frozen=True, kw_only=True):
     requested_peak_bytes: int
     """Predicted peak of requested bytes."""
     price: Price
-    """What the most expensive change costs."""
+    """The cost of the most expensive change."""
     time_share: float | None
     """Additional time of all changes, as a share of a step's time; null if unknown."""
 

@@ -22,7 +22,7 @@ class Blocks:
 
     @property
     def left(self) -> int:
-        """The number of blocks that no group holds yet."""
+        """The number of blocks that don't belong to a group yet."""
 
     def add_group(self, known: bool) -> int:
         """Add a group, and return its number. `known`: whether something in Python holds it."""

@@ -19,7 +19,7 @@ cdef size_t OFTEN = 256  # tensors between two looks at the clock
 cdef struct Block:
     uint64_t address
     int64_t size
-    uint32_t group             # who holds it; NONE32: not known yet
+    uint32_t group             # the group that holds it; NONE32: not known yet
 
 
 cdef struct Group:
@@ -108,7 +108,7 @@ cdef class Blocks:
 
     @property
     def left(self) -> int:
-        """The number of blocks that no group holds yet."""
+        """The number of blocks that don't belong to a group yet."""
         return self.without
 
     def add_group(self, known: bool) -> int:

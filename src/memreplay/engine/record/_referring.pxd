@@ -5,7 +5,7 @@ from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Map64
 
 cdef struct Node:
-    # What is known about one object. NONE32: nothing.
+    # Everything known about one object. NONE32: nothing.
     uint32_t kind              # whether it's a variable's value, see Kind
     uint32_t parent            # the next object on its way to a variable
     uint32_t root              # the object at the start of its way
