@@ -91,6 +91,7 @@ OWN = (
     ("simulate", "--set", "expandable_segments:True"),
     ("simulate", "--search", "settings"),
     ("simulate", "--search", "card"),
+    ("plan", "--fit", "24GiB"),
     ("fleet",),
     ("steps",),
     ("leaks",),

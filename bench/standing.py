@@ -201,6 +201,7 @@ FIGURES = (
         SMALLER,
         12,
     ),
+    Figure("`plan`, wall", 100, own("plan", "--fit", "24GiB"), None, seconds, "s", SMALLER, 10),
     Figure(
         "`simulate --search settings`, wall",
         100,

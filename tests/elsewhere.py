@@ -119,7 +119,8 @@ def load_all() -> Iterator[str]:
         if ".inside." in found.name or ".dryrun._" in found.name or found.name.endswith("__main__"):
             continue
         # textual and mcp check sys.platform at import, which still says Linux.
-        if found.name.startswith(("memreplay.explore.", "memreplay.mcp.server")):
+        of_textual = ("memreplay.explore.", "memreplay.live.app")
+        if found.name.startswith((*of_textual, "memreplay.mcp.server")):
             continue
         try:
             importlib.import_module(found.name)

@@ -33,6 +33,8 @@ from memreplay.commands.modules.find import modules_report
 from memreplay.commands.modules.text import modules_document
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.text import oom_document
+from memreplay.commands.plan.find import plan_report
+from memreplay.commands.plan.text import plan_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.simulate.find import simulate_report
@@ -229,6 +231,18 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             ),
             simulate_document,
             render_json,
+        ),
+        # The search takes longer than other commands.
+        *(
+            [
+                Asked(
+                    lambda: plan_report(snap, fit=1 << dice // 16 % 44),
+                    lambda report: plan_document(report, show_all=True),
+                    render_json,
+                )
+            ]
+            if dice % 16 == 1
+            else []
         ),
         Asked(lambda: overview(snap), report_document, render_json),
         Asked(

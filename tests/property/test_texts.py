@@ -116,6 +116,7 @@ MORE: dict[str, list[list[str]]] = {
     "fragmentation": [[], ["--map"], ["--segments"], ["--by", "file"]],
     "oom": [[], ["--oom", "0", "--all-frames"]],
     "simulate": [["--search", "settings"], ["--set", "expandable_segments:True"]],
+    "plan": [["--fit", "24GiB"], ["--fit", "1MiB", "--all"]],
     "watch": [["--until", "now", "--interval", "0.01"]],
 }
 

@@ -99,7 +99,7 @@ def test_described_default_has_no_parentheses(runner: CliRunner, name: str) -> N
 
 
 def test_number_of_commands_is_limited() -> None:
-    assert len(COMMANDS) <= 25
+    assert len(COMMANDS) <= 26
 
 
 def test_version_is_printed(runner: CliRunner) -> None:

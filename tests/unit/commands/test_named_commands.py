@@ -114,7 +114,7 @@ def put_together() -> Iterator[str]:
                 yield text_of(node.value).replace("--set 1", "--set garbage_collection_threshold:1")
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "wanted.append":
                 assert isinstance(node.args[0], ast.Tuple)
-                yield text_of(node.args[0].elts[0])
+                yield text_of(node.args[0].elts[0]).replace("--fit 1", "--fit 1GiB")
 
 
 def test_commands_in_advice_work() -> None:

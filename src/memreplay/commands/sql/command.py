@@ -279,7 +279,13 @@ def _run(
     from memreplay.workers.contained import Contained, is_possible
 
     is_file = output is not None and output != "-"
+    # The query's process has no terminal.
+    seen = not is_file and (bool(os.environ.get("COLUMNS")) or sys.stdout.isatty())
+    width = terminal_width() if seen else None
     bounds = options.bounds()
+
+    def written(out: IO[bytes]) -> IO[bytes]:
+        return screened(out) if fmt == "csv" and not is_file else out
 
     def work(out: IO[bytes]) -> None:
         from memreplay.export.tables.querying import Queries
@@ -291,33 +297,30 @@ def _run(
             rows = queries.result(query)
             if rows is None:
                 raise UsageError("the query is empty")
-            _write(rows, fmt, out, whole=is_file)
+            _write(rows, fmt, out, width)
 
     if not is_possible():
         with byte_output(output) as out:
-            work(out)
+            work(written(out))
         return
     with Contained(work, bounds) as running, undone_by_signals(running.kill):
         pieces = iter(running)
         first = next(pieces, b"")  # if the query fails at once, nothing is written
         with byte_output(output) as out:
-            out.write(first)
+            shown = written(out)
+            shown.write(first)
             for piece in pieces:
-                out.write(piece)
+                shown.write(piece)
 
 
-def _write(rows: Rows, fmt: str, out: IO[bytes], *, whole: bool) -> None:
+def _write(rows: Rows, fmt: str, out: IO[bytes], width: int | None) -> None:
     from memreplay.export.tables import results
 
     if fmt != "text":
-        if fmt == "csv" and not whole:
-            out = screened(out)
         getattr(results, f"write_{fmt}")(rows, out)
         return
     from memreplay.commands.sql.text import table_lines
 
-    seen = bool(os.environ.get("COLUMNS")) or (not whole and sys.stdout.isatty())
-    width = terminal_width() if seen and not whole else None
     right = [results.is_number(field.type) for field in rows.schema]
     lines = table_lines(rows.schema.names, right, results.text_columns(rows), width)
     while some := "".join(f"{line}\n" for line in islice(lines, _LINES)):

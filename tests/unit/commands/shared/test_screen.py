@@ -80,3 +80,11 @@ def test_csv_cannot_affect_a_terminal(arguments: list[str], tmp_path: Path) -> N
     found = on_a_terminal(arguments, tmp_path).decode().replace("\r\n", "\n")
     assert len(found.splitlines()) > 2
     assert all(line.isprintable() for line in found.split("\n"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a pseudo-terminal of Linux")
+def test_rows_of_a_query_fit_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(hostile_snapshot(["a"])))
+    query = "select repeat('x', 300) as long from frames"
+    found = on_a_terminal(["sql", "evil.pkl", query], tmp_path).decode()
+    assert 2 < max(map(len, found.splitlines())) <= 80
