@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memreplay.commands.shared.screen import Screen
+from memreplay.width import PIPE_WIDTH
 from tests.hostile import hostile_snapshot
 
 
@@ -87,4 +88,4 @@ def test_rows_of_a_query_fit_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps(hostile_snapshot(["a"])))
     query = "select repeat('x', 300) as long from frames"
     found = on_a_terminal(["sql", "evil.pkl", query], tmp_path).decode()
-    assert 2 < max(map(len, found.splitlines())) <= 80
+    assert 2 < max(map(len, found.splitlines())) <= PIPE_WIDTH
