@@ -106,6 +106,21 @@ def test_dry_run_names_the_files_of_a_program_that_records_itself(tmp_path: Path
     assert f"recorded itself, and wrote {files}" in words
 
 
+UNSTOPPED = """
+import torch
+import memreplay
+
+memreplay.record("own.pickle").start()
+kept = torch.ones(1 << 20, dtype=torch.uint8, device="cuda")
+"""
+
+
+def test_dry_run_names_the_file_of_a_recording_that_is_never_stopped(tmp_path: Path) -> None:
+    words = " ".join(run(tmp_path, UNSTOPPED).stdout.split())
+    path = tmp_path / "own.pickle"
+    assert f"recorded itself, and wrote {path} {path} device 0: peak 1.0 MiB" in words
+
+
 FAILS = """
 import torch
 import memreplay
