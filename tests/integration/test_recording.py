@@ -107,15 +107,17 @@ def test_dry_run_names_the_files_of_a_program_that_records_itself(tmp_path: Path
 
 
 UNSTOPPED = """
+import os
 import torch
 import memreplay
 
-memreplay.record("own.pickle").start()
+recorder = memreplay.record("own.pickle").start()
 kept = torch.ones(1 << 20, dtype=torch.uint8, device="cuda")
+os.unlink(recorder.dump("deleted.pickle"))
 """
 
 
-def test_dry_run_names_the_file_of_a_recording_that_is_never_stopped(tmp_path: Path) -> None:
+def test_dry_run_names_the_files_that_exist_at_the_very_end(tmp_path: Path) -> None:
     words = " ".join(run(tmp_path, UNSTOPPED).stdout.split())
     path = tmp_path / "own.pickle"
     assert f"recorded itself, and wrote {path} {path} device 0: peak 1.0 MiB" in words

@@ -372,7 +372,7 @@ class Recording:
             "ended": time.time(),
             "arguments": sys.argv,
             "recorded_by_itself": not self.own,
-            "dumped": self.dumped,
+            "dumped": [one for one in self.dumped if "://" in one or os.path.exists(one)],
             "raised": raised(),
             "statistics": statistics,
             "unanswered": calls(),
