@@ -23,8 +23,12 @@ MIB = 1 << 20
 MEMREPLAY = [sys.executable, "-m", "memreplay"]
 
 
-def run(folder: Path, code: str, *, recorded: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run a program in a dry run. `recorded`: as `memreplay record` runs it."""
+def run(
+    folder: Path, code: str, *, recorded: bool = False, exit_code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in a dry run. `recorded`: as `memreplay record` runs it. It ends with this exit
+    code.
+    """
     (folder / "program.py").write_text(code)
     (folder / "notes").mkdir()
     told = {
@@ -43,7 +47,7 @@ def run(folder: Path, code: str, *, recorded: bool = False) -> subprocess.Comple
         | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
         | ({"MEMREPLAY_RECORD": json.dumps(told)} if recorded else {}),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == exit_code, done.stdout + done.stderr
     return done
 
 
@@ -98,7 +102,45 @@ more = torch.ones(1 << 20, dtype=torch.uint8, device="cuda")
 def test_dry_run_names_the_files_of_a_program_that_records_itself(tmp_path: Path) -> None:
     done = run(tmp_path, ITSELF)
     words = " ".join(done.stdout.split())
-    assert f"it wrote {tmp_path / 'now.pickle'}, {tmp_path / 'own.pickle'}" in words
+    files = f"{tmp_path / 'now.pickle'}, {tmp_path / 'own.pickle'}"
+    assert f"recorded itself, and wrote {files}" in words
+
+
+UNSTOPPED = """
+import os
+import torch
+import memreplay
+
+recorder = memreplay.record("own.pickle").start()
+kept = torch.ones(1 << 20, dtype=torch.uint8, device="cuda")
+os.unlink(recorder.dump("deleted.pickle"))
+"""
+
+
+def test_dry_run_names_the_files_that_exist_at_the_very_end(tmp_path: Path) -> None:
+    words = " ".join(run(tmp_path, UNSTOPPED).stdout.split())
+    path = tmp_path / "own.pickle"
+    assert f"recorded itself, and wrote {path} {path} device 0: peak 1.0 MiB" in words
+
+
+FAILS = """
+import torch
+import memreplay
+
+with memreplay.record("own.pickle"):
+    kept = []
+    while True:
+        kept.append(torch.ones(1 << 30, dtype=torch.uint8, device="cuda"))
+"""
+
+
+def test_dry_run_reports_the_moment_at_which_a_recorded_program_ran_out(tmp_path: Path) -> None:
+    done = run(tmp_path, FAILS, exit_code=1)
+    path = tmp_path / "own.pickle"
+    assert not (tmp_path / "own.oom.pickle").exists()
+    words = " ".join(done.stdout.split())
+    assert f"recorded itself, and wrote {path} {path} device 0: " in words
+    assert "request failed at event" in words
 
 
 def test_program_that_records_itself_shares_the_recording(tmp_path: Path) -> None:

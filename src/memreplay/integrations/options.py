@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from memreplay.errors import UsageError
+from memreplay.recording.continuous import Continuous
 
 VARIABLE = "MEMREPLAY_OPTIONS"
 """The environment variable with options as text: `path=run.pickle steps=10-12 ranks=0,8`."""
@@ -79,6 +80,8 @@ def from_environment() -> dict[str, str]:
 
 def read_steps(value: Any) -> tuple[int, int]:
     """Read `"10-12"`, `"10"`, `10` or `(10, 12)`. Not `10:12`, which is one number in YAML."""
+    if isinstance(value, bool):
+        raise TypeError(value)
     parts = value.split("-") if isinstance(value, str) else value
     first, *last = parts if isinstance(parts, Iterable) else (parts,)
     found = int(first), int(*last or (first,))
@@ -89,12 +92,15 @@ def read_steps(value: Any) -> tuple[int, int]:
 
 def read_ranks(value: Any) -> frozenset[int]:
     """Read `"0,8"`, `"0-3"`, `0` or `[0, 8]`."""
-    if not isinstance(value, str):
-        return frozenset(map(int, value if isinstance(value, Iterable) else (value,)))
     found: set[int] = set()
-    for part in value.split(","):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+    if isinstance(value, str):
+        for part in value.split(","):
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    else:
+        found.update(map(int, value if isinstance(value, Iterable) else (value,)))
+    if not found or min(found) < 0:
+        raise ValueError(value)
     return frozenset(found)
 
 
@@ -104,29 +110,45 @@ def read_flag(value: Any) -> bool:
     return bool(value)
 
 
-def read_count(value: Any) -> int | None:
-    return None if value in ("none", "all") else int(value)
+def read_every(value: Any) -> int:
+    found = int(value)
+    if found < 1:
+        raise ValueError(value)
+    return found
+
+
+def read_entries(value: Any) -> int | None:
+    return None if value in ("none", "all") else read_every(value)
+
+
+def read_stacks(value: Any) -> str:
+    return {"auto": "auto", "python": "python", "all": "all"}[value]
 
 
 def read_continuous(value: Any) -> bool | Mapping[str, float]:
     """Read `True`, a dict, or `"true"` or `"seconds=60,keep=20"`."""
-    if not isinstance(value, str) or "=" not in value:
-        return value if isinstance(value, Mapping) else read_flag(value)
-    found: dict[str, float] = {}
-    for part in value.split(","):
-        name, _, number = part.partition("=")
-        found[name] = int(number) if number.isdecimal() else float(number)
+    found: bool | Mapping[str, float]
+    if isinstance(value, Mapping):
+        found = value
+    elif isinstance(value, str) and "=" in value:
+        pairs = [part.partition("=") for part in value.split(",")]
+        found = {
+            name: int(number) if number.isdecimal() else float(number) for name, _, number in pairs
+        }
+    else:
+        found = read_flag(value)
+    Continuous.asked(found)  # raises UsageError
     return found
 
 
 READ: dict[str, Callable[[Any], Any]] = {
     "path": os.fspath,
     "steps": read_steps,
-    "every": int,
+    "every": read_every,
     "ranks": read_ranks,
-    "max_entries": read_count,
+    "max_entries": read_entries,
     "oom_only": read_flag,
-    "stacks": str,
+    "stacks": read_stacks,
     "source": read_flag,
     "holders": read_flag,
     "continuous": read_continuous,

@@ -25,12 +25,13 @@ CARRIED = "memreplay_ending"  # the attribute of os._exit's replacement that has
 _registered: list[int] = []  # empty until Python runs `ended` and `forked`, which stays so
 
 
-def at_the_end(do: Callable[[], None], *, signals: bool = True) -> None:
+def at_the_end(do: Callable[[], None], *, signals: bool = True, last: bool = False) -> None:
     """Call a function before this process ends. It may be called more than once.
 
-    `signals`: also when SIGTERM ends it, unless the program has its own handler.
+    `signals`: also when SIGTERM ends it, unless the program has its own handler. `last`: after all
+    others, even those that were added earlier.
     """
-    shared().add(do, signals)
+    shared().add(do, signals, last)
 
 
 def no_longer(do: Callable[[], None]) -> None:
@@ -69,7 +70,7 @@ def forked() -> None:
 
 
 class Ending:
-    """Calls functions before a process ends: the last one that was added comes first."""
+    """Calls functions before a process ends, in the reverse order of `todo`."""
 
     def __init__(self) -> None:
         self.todo: list[Callable[[], None]] = []
@@ -89,14 +90,14 @@ class Ending:
             if hasattr(os, "register_at_fork"):  # not on Windows
                 os.register_at_fork(after_in_child=forked)
 
-    def add(self, do: Callable[[], None], signals: bool) -> None:
+    def add(self, do: Callable[[], None], signals: bool, last: bool) -> None:
         if self.of != os.getpid():
             from multiprocessing import util
 
             self.of = os.getpid()
             # multiprocessing's child processes exit without running atexit.
             self.finalizer = util.Finalize(None, self.call, exitpriority=100)
-        self.todo.append(do)
+        self.todo.insert(0 if last else len(self.todo), do)
         if signals:
             self.signals = True
             self.watch_again()

@@ -52,6 +52,7 @@ from memreplay.recording.writing import (
     write,
     write_anywhere,
 )
+from memreplay.render.units import size
 
 LOOKING = "finding who holds memory"
 
@@ -272,10 +273,11 @@ class Session:
             return file
         replaces = self.overwrite and os.path.lexists(path)
         name = moved(file, path, replacing=self.replacing(path, self.overwrite))
+        note_in_dry_run(self.torch, name, instead=file)
         words = ", replacing an earlier run's" if replaces and name == path else ""
         self.say(
             WARNING,
-            f"out of memory: wrote a snapshot of that moment to {name}{words};"
+            f"out of memory: the snapshot of that moment, {file}, is now {name}{words};"
             f" run: {command(name)}",
         )
         return name
@@ -399,6 +401,7 @@ class Session:
                 found.append(self.save(path, True, FAILURE))
                 if found != [replaces] and not is_url(replaces):
                     os.unlink(replaces)
+                    note_in_dry_run(self.torch, found[0], instead=replaces)
         return found[0] if found else None
 
     def try_to_save(self, path: str) -> str | None:
@@ -528,7 +531,7 @@ class Session:
         self.written |= {path, found.name}
         note_in_dry_run(self.torch, found.name)
         self.answering.wrote(found.name)
-        words = f"wrote {found.name} ({found.size / 1e6:,.1f} MB)"
+        words = f"wrote {found.name} ({size(found.size)})"
         if replaces and found.name == path:
             words += "; it replaces an earlier run's"
         if found.why:
@@ -545,14 +548,13 @@ def begin_outside() -> None:
         outside.begin()
 
 
-def note_in_dry_run(torch: Any, path: str) -> None:
-    """Let a dry run name a file that its program wrote."""
+def note_in_dry_run(torch: Any, path: str, instead: str = "") -> None:
+    """Let a dry run name a file that its program wrote. `instead`: of which it takes the place."""
     dump = getattr(torch.cuda.memory, "_dump_snapshot", None)
     files = getattr(dump, "memreplay_files", None)  # memreplay_recording.py
-    name = path if is_url(path) else os.path.abspath(path)
     if files is not None:
-        if name in files:
-            files.remove(name)
+        name, old = (one if is_url(one) else os.path.abspath(one) for one in (path, instead))
+        files[:] = [one for one in files if one not in (name, old)]
         files.append(name)  # the last one comes last
 
 

@@ -19,6 +19,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "us", "s", "min", "h", 
 _NARROW = 48  # narrower cells may have function and file on separate lines
 _FURTHER_IN = "    "  # indentation of lines below a location, on top of the callers' indentation
 _INSIDE = " > "  # between a module and one inside it
+_WITHIN = " in "  # between what holds memory and its function
 _OF_SENTENCES = " :(,"  # characters of C++ names and sentences, but not of a module's name
 _HARD_SPACE = "\u00a0"
 
@@ -151,9 +152,12 @@ def _named_lines(place: Place, width: int) -> list[str]:
         name = path[path.rfind("/") + 1 :] + line
         short = name if name == path + line else f"{ELLIPSIS}/{name}"
         if cell_width(function) + 2 + cell_width(short) > width:
-            above = fit_place(Place(function, note=place.note), width)
-            where = fit_place(Place(file=place.file, line=place.line), width - len(_FURTHER_IN))
-            return [above, _FURTHER_IN + where]
+            above, within, inside = function.rpartition(_WITHIN)
+            if not within or cell_width(function) <= width:
+                above, inside = function, ""
+            first = fit_place(Place(above, note=place.note), width)
+            below = Place(inside and f"in {inside}", place.file, place.line)
+            return [first, _FURTHER_IN + fit_place(below, width - len(_FURTHER_IN))]
     return [fit_place(place, width)]
 
 

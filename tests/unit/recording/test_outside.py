@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from memreplay.programs.starting import INSIDE
+from memreplay.render.units import size
 from tests.conftest import ROOT
 
 TORCH = f"""
@@ -109,7 +110,8 @@ def test_snapshot_is_written_however_the_program_ends(
     assert (done.returncode, outside.events) == (code, {"snap.pickle": 1}), done.stderr
     assert len(list(outside.notes.iterdir())) == 1
     assert ("Traceback" in done.stderr) == ("KeyError" in end)
-    assert done.stderr.endswith(f"memreplay: wrote {outside.folder / 'snap.pickle'} (0.0 MB)\n")
+    path = outside.folder / "snap.pickle"
+    assert done.stderr.endswith(f"memreplay: wrote {path} ({size(path.stat().st_size)})\n")
 
 
 def test_sigterm_during_the_write(outside: Outside) -> None:
@@ -132,7 +134,7 @@ def test_sigterm_during_the_write(outside: Outside) -> None:
     "end, said",
     [
         ("", "wrote "),
-        ("torch.run_out()", "out of memory: wrote a snapshot of that moment to "),
+        ("torch.run_out()", "out of memory: the snapshot of that moment, "),
         ("import os; os.rmdir('there')", "No such file or directory; wrote "),
     ],
 )
@@ -157,7 +159,7 @@ def test_out_of_memory_at_the_end_is_recorded(outside: Outside) -> None:
     done = outside.run("import torch\ntorch.init()\ntorch.take()\ntorch.run_out()")
     assert done.returncode == 1
     assert outside.events == {"snap.pickle": 1}
-    assert "out of memory: wrote a snapshot of that moment to" in done.stderr
+    assert "out of memory: the snapshot of that moment, " in done.stderr
 
 
 def test_process_without_a_device_writes_nothing(outside: Outside) -> None:

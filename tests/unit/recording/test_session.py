@@ -4,9 +4,11 @@ written.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording import session as module
 from memreplay.recording.facts import SYMBOLIZE
 from memreplay.recording.running_out import ran_out
+from memreplay.render.units import size
 from tests.unit.recording.stand_in import OutOfMemoryError, Torch, make_torch
 
 
@@ -97,7 +100,7 @@ def test_snapshot_is_written_at_the_end(
     said = caplog.messages
     # This version of torch is unknown: a message says so, and PyTorch's own recording is used.
     assert said[0].startswith("categories aren't recorded: ")
-    assert said[1:] == [f"wrote {path} (0.0 MB)"]
+    assert said[1:] == [f"wrote {path} ({size(path.stat().st_size)})"]
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
     assert recorder.path == str(path)
 
@@ -162,10 +165,40 @@ def test_snapshot_is_taken_when_memory_runs_out(
     assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
     first, last = caplog.messages[-2:]
     other = tmp_path / "snap.oom.pickle.gz"
-    assert first == f"out of memory: wrote {other} (0.0 MB); run: memreplay oom {other}"
-    assert last == (
-        f"out of memory: wrote a snapshot of that moment to {path}; run: memreplay oom {path}"
+    assert re.fullmatch(
+        rf"out of memory: wrote {other} \([\d.]+ K?i?B\); run: memreplay oom {other}", first
     )
+    assert last == (
+        f"out of memory: the snapshot of that moment, {other}, is now {path};"
+        f" run: memreplay oom {path}"
+    )
+
+
+def test_dry_run_names_the_files_that_exist(torch: Torch, tmp_path: Path) -> None:
+    def dump() -> None:
+        """PyTorch's function in a dry run."""
+
+    files: list[str] = []
+    dump.memreplay_files = files  # type: ignore[attr-defined]
+    torch.memory._dump_snapshot = dump  # type: ignore[attr-defined]
+
+    def program(path: Path, failures: int) -> None:
+        with mr.record(path, quiet=True):
+            for _ in range(failures):
+                with contextlib.suppress(OutOfMemoryError):
+                    torch.run_out()
+            torch.run_out()
+
+    with pytest.raises(OutOfMemoryError):
+        program(tmp_path / "snap.pickle", 0)
+    assert files == [str(tmp_path / "snap.pickle")]
+    files.clear()
+    with pytest.raises(OutOfMemoryError):
+        program(tmp_path / "many.pickle", 5)
+    assert {Path(one).name for one in files} == {
+        one.name for one in tmp_path.iterdir() if one.name.startswith("many")
+    }
+    assert files[-1] == str(tmp_path / "many.pickle")
 
 
 def test_program_may_continue_after_out_of_memory(torch: Torch, tmp_path: Path) -> None:
@@ -211,8 +244,8 @@ def test_default_file_is_replaced_with_a_note(
         said = [one for one in caplog.messages if one.startswith("wrote snapshot.pickle")]
         caplog.clear()
         first, second = said
-        assert first.endswith(f"MB){words}")
-        assert second.endswith("MB)")  # the session's own file doesn't count as an earlier file
+        assert first.endswith(f"B){words}")
+        assert second.endswith("B)")  # the session's own file doesn't count as an earlier file
     assert sorted(one.name for one in tmp_path.iterdir()) == ["snapshot.pickle"]
 
 

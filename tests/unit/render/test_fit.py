@@ -121,6 +121,16 @@ def test_narrow_call_site_takes_two_lines(width: int, lines: list[str]) -> None:
     assert found == lines
 
 
+def test_narrow_holder_is_cut_before_its_function() -> None:
+    place = Place("held by losses[…] (list) in train()", "/home/ana/train.py", 10)
+    assert fit.place_lines(place, 40)[0] == place.function
+    assert fit.place_lines(place, 32) == [
+        "held by losses[…] (list)",
+        "    in train()  …/train.py:10",
+    ]
+    assert fit.place_lines(place, 20) == ["held by losses[…] (…", "    in t…  …in.py:10"]
+
+
 @pytest.mark.parametrize(
     "place",
     [Place("f", "a.py", 1), Place("f"), Place(file="/a/b/" + "c" * 60), Place("f" * 60, note="n")],

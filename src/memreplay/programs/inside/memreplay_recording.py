@@ -273,7 +273,8 @@ class Recording:
             self.guard.run("following blocks", self.tell_of_blocks, card)
             folder = os.path.dirname(self.torch.__file__)
             self.reads = self.guard.run("following reads", Reads, card, folder)
-        beside("ending", RECORDING).at_the_end(self.write)
+        # The program's own recording may have begun before, and writes its file first.
+        beside("ending", RECORDING).at_the_end(self.write, last=True)
 
     def tell_of_blocks(self, card: str) -> None:
         """Report freed blocks to the fake card, so that it forgets their contents.
@@ -371,7 +372,7 @@ class Recording:
             "ended": time.time(),
             "arguments": sys.argv,
             "recorded_by_itself": not self.own,
-            "dumped": self.dumped,
+            "dumped": [one for one in self.dumped if "://" in one or os.path.exists(one)],
             "raised": raised(),
             "statistics": statistics,
             "unanswered": calls(),
