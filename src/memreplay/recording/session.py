@@ -549,7 +549,7 @@ def begin_outside() -> None:
 
 
 def note_in_dry_run(torch: Any, path: str, instead: str = "") -> None:
-    """Let a dry run name a file that its program wrote. `instead`: of which it takes the place."""
+    """Let a dry run name a file that its program wrote, in place of `instead`."""
     dump = getattr(torch.cuda.memory, "_dump_snapshot", None)
     files = getattr(dump, "memreplay_files", None)  # memreplay_recording.py
     if files is not None:
