@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import memreplay as mr
+from memreplay.analysis.categories.rules import rule_set
 from memreplay.engine.record import _tracker as tracker
 from memreplay.engine.write._dump import dump
 from memreplay.export.snapshots.cutting import cut
@@ -163,7 +164,12 @@ def snapshots() -> dict[str, bytes]:
 
 def tried(name: str, work: Work, most: int) -> tuple[int, int]:
     """Run all work; return the number of runs, and how many were wrong."""
-    runs, wrong = allocations.struck(work.prepared, most)
+
+    def prepared() -> Callable[[], object]:
+        rule_set.cache_clear()  # so that each run compiles the rules
+        return work.prepared()
+
+    runs, wrong = allocations.struck(prepared, most)
     for one in wrong[:3]:
         print(f"*** {name}, {work.name}, {one}: {str(one.found)[:300]!r}", flush=True)
     return runs, len(wrong)
