@@ -21,7 +21,7 @@ from memreplay.errors import UsageError
 from tests import build
 from tests.build import SnapshotBuilder
 
-NO_PATTERNS = ["(", "a{99999999999}", 3000 * "(" + 3000 * ")", "*", "(?P<1>a)"]
+NO_PATTERNS = ["(", "a{99999999999}", 3000 * "(" + 3000 * ")", "*", "(?P<1>a)", "(?a)(?u)x"]
 if sys.version_info >= (3, 11):  # earlier versions of Python accept this
     NO_PATTERNS.append("a(?i)b")
 
