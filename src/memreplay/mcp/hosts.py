@@ -43,6 +43,7 @@ class _Host:
     def __init__(self) -> None:
         self.lock = Lock()
         self.users = 0
+        self.is_ended = False
         self.opened: Answer | None = None
         ours, theirs = socket.socketpair()
         with theirs:
@@ -75,6 +76,7 @@ class _Host:
 
     def end(self) -> None:
         """End the process; its queries end with it."""
+        self.is_ended = True
         self._process.kill()
         self._control.close()
         self._process.wait()
@@ -121,28 +123,54 @@ class Hosts:
         `source`: opens the file if no process holds it yet, and says how to read it. Raises
         MemreplayError with the reason in one line, and StoppedError if the caller gave up.
         """
-        host = self._borrowed(key)
+        host = self._read(key, source, stop)
         try:
-            with host.lock:
-                if host.opened is None:
-                    open_file, order = source
-                    with open_file() as file:
-                        host.open(file, order, stop)
-            opened = host.opened
-            if opened is None or opened.error:
-                raise _LostError(_ENDED if opened is None else opened.error)
+            opened = host.opened or Answer(error=_ENDED)
+            if opened.error:
+                raise _LostError(opened.error)
             if not asked.query.strip():
                 return opened.tables
             found = host.ask(asked.query, asked.bounds, stop)
-        except (_LostError, StoppedError) as error:
-            if host.opened is None or host.opened.error or not isinstance(error, StoppedError):
-                self._drop(key, host)
+        except _LostError:
+            self._drop(key, host)
             raise
         finally:
             self._give_back(host)
         if found.error:
             raise MemreplayError(found.error)
         return read_answer(found.rows)
+
+    def _read(self, key: Key, source: tuple[Callable[[], BinaryIO], Order], stop: Event) -> _Host:
+        """Borrow a process that has read the file; wait if another call lets it read."""
+        while True:
+            host = self._borrowed(key)
+            try:
+                while not host.lock.acquire(timeout=_LOOK_SECONDS):
+                    if stop.is_set():
+                        raise StoppedError
+                try:
+                    # If the call that let it read was cancelled, this one needs a new process.
+                    if host.opened is None and not host.is_ended:
+                        self._open(key, host, source, stop)
+                finally:
+                    host.lock.release()
+            except BaseException:
+                self._give_back(host)
+                raise
+            if host.opened is not None:
+                return host
+            self._give_back(host)
+
+    def _open(
+        self, key: Key, host: _Host, source: tuple[Callable[[], BinaryIO], Order], stop: Event
+    ) -> None:
+        open_file, order = source
+        try:
+            with open_file() as file:
+                host.open(file, order, stop)
+        except (_LostError, StoppedError):
+            self._drop(key, host)
+            raise
 
     def close(self) -> None:
         """End all processes."""

@@ -143,6 +143,35 @@ def test_cancellation_while_a_file_is_read_ends_the_host(
     assert not tool_call.hosts._hosts
 
 
+def test_call_that_waits_for_a_file_can_be_cancelled(tool_call: ToolCall) -> None:
+    ask(tool_call, "select 1 as x")
+    host = host_of(tool_call)
+    with host.lock:  # as if another call read the file
+        Timer(0.3, tool_call.stop.set).start()
+        with pytest.raises(StoppedError):
+            ask(tool_call, "select 1 as x")
+    tool_call.stop.clear()
+    assert ask(tool_call, "select 1 as x") == ONE
+    assert host_of(tool_call) is host
+
+
+def test_call_outlives_the_cancelled_one_that_read_its_file(tool_call: ToolCall) -> None:
+    ask(tool_call, "select 1 as x")
+    host = host_of(tool_call)
+    said: list[list[str]] = []
+    thread = Thread(target=lambda: said.append(ask(tool_call, "select 1 as x")))
+    with host.lock:
+        thread.start()
+        until = time.monotonic() + 10
+        while not host.users and time.monotonic() < until:
+            time.sleep(0.05)
+        host.opened = None
+        (key,) = tool_call.hosts._hosts
+        tool_call.hosts._drop(key, host)
+    thread.join(60)
+    assert said == [ONE]
+
+
 def test_killed_processes_are_replaced(tool_call: ToolCall) -> None:
     for _ in range(2):
         assert ask(tool_call, "select 1 as x") == ONE

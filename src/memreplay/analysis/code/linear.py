@@ -2,8 +2,8 @@
 
 Python's `re` tries one way after another, which can take forever. This follows all ways at once, as
 a nondeterministic automaton whose sets of states are cached. It reads Python's syntax, without what
-would need more: backreferences, conditionals, possessive repeats, and looking more than one
-character ahead or behind.
+would need more: backreferences, conditionals, atomic groups, possessive repeats, and looking more
+than one character ahead or behind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from itertools import dropwhile
 from typing import Any
 
 from memreplay.errors import UsageError
@@ -25,7 +26,9 @@ else:
 
 MOST_STATES = 10_000
 MOST_SECONDS = 10.0
-_MOST_CACHED = 20_000  # sets of states
+_MOST_PARTS = 10 * MOST_STATES  # of an expression, including those that need no states
+_MOST_CACHED = 500_000  # states in sets, and steps between sets
+_MOST_SIMPLE = 100  # characters to compare at each place in a text
 _LOOK = 4096  # characters between looks at the clock
 
 IsOne = Callable[[str], bool]
@@ -48,23 +51,25 @@ class Linear:
         self.what = what
         self.spent_s = 0.0
         tree: Any = parser.parse(pattern)
-        # Without repeats and alternatives, there is only one way to match, and `re` is fast.
-        self._simple = re.compile(pattern) if all(map(_is_simple, tree)) else None
+        self._simple = re.compile(pattern) if _is_fast(tree) else None
         if self._simple is not None:
             return
         self._program = _Program(tree, tree.state.flags)
+        self._look = max(_LOOK // (1 + len(self._program.places)), 1)
         self._begin = _Kernel(frozenset((self._program.start,)))
         self._kernels = {self._begin.states: self._begin}
+        self._cached = 0
 
     def search(self, text: str) -> bool:
         """Return whether the text contains a match.
 
         Raises UsageError if all searches since `spent_s` was 0 took longer than MOST_SECONDS.
         """
-        if self._simple is not None:
-            return self._simple.search(text) is not None
         started = time.perf_counter()
+        self._check(started)
         try:
+            if self._simple is not None:
+                return self._simple.search(text) is not None
             return self._search(text, started)
         finally:
             self.spent_s += time.perf_counter() - started
@@ -93,19 +98,23 @@ class Linear:
             if following is None:
                 following = node.following[letter] = self._kernel(node.after(letter))
             kernel = following
-            if i % _LOOK == _LOOK - 1:
+            if i % self._look == 0:
                 self._check(started)
         return False
 
     def _kernel(self, states: frozenset[int]) -> _Kernel:
+        """Return the kernel for states that a new step leads to."""
+        if self._cached > _MOST_CACHED:
+            for kernel in list(self._kernels.values()):
+                kernel.nodes.clear()  # they refer to one another
+            self._begin = _Kernel(self._begin.states)
+            self._kernels = {self._begin.states: self._begin}
+            self._cached = 0
+        self._cached += 1
         found = self._kernels.get(states)
         if found is None:
-            if len(self._kernels) > _MOST_CACHED:
-                # Those in use stay alive until the end of the text.
-                self._kernels.clear()
-                self._begin = _Kernel(self._begin.states)
-                self._kernels[self._begin.states] = self._begin
             found = self._kernels[states] = _Kernel(states | self._begin.states)
+            self._cached += len(states)
         return found
 
     def _check(self, started: float) -> None:
@@ -148,7 +157,8 @@ class _Program:
         self._letters: dict[int, tuple[IsOne, int]] = {}
         self._conditions: dict[int, tuple[int, int]] = {}
         self.places: list[IsPlace] = []
-        self._count = 0
+        self._known: dict[tuple[Any, str, int], int] = {}
+        self._count = self._parts = 0
         self._end = self._state()
         self.start = self._sequence(tree, flags, self._end)
 
@@ -180,10 +190,14 @@ class _Program:
         self._letters[state] = is_one, then
         return state
 
-    def _place(self, place: IsPlace, then: int) -> int:
+    def _place(self, op: Any, argument: Any, flags: int, then: int) -> int:
         state = self._state()
-        self._conditions[state] = len(self.places), then
-        self.places.append(place)
+        key = op, str(argument), flags
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.places)
+            self.places.append((_at if op is ops.AT else _beside)(op, argument, flags))
+        self._conditions[state] = number, then
         return state
 
     def _either(self, *ways: int) -> int:
@@ -193,6 +207,9 @@ class _Program:
 
     def _sequence(self, items: Any, flags: int, then: int) -> int:
         """Add the states for a sequence, last item first. Return its first state."""
+        self._parts += 1 + len(items)
+        if self._parts > _MOST_PARTS:
+            raise OverflowError
         for op, argument in reversed(list(items)):
             then = self._item(op, argument, flags, then)
         return then
@@ -205,13 +222,12 @@ class _Program:
             return self._either(*(self._sequence(way, flags, then) for way in argument[1]))
         if op is ops.SUBPATTERN:
             _, added, removed, inner = argument
-            return self._sequence(inner, (flags | added) & ~removed, then)
+            kept = flags & ~_KINDS if added & _KINDS else flags
+            return self._sequence(inner, (kept | added) & ~removed, then)
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
             return self._repeat(argument, flags, then)
-        if op is ops.AT:
-            return self._place(_at(argument, flags), then)
-        if op in (ops.ASSERT, ops.ASSERT_NOT):
-            return self._place(_beside(op, argument, flags), then)
+        if op in (ops.AT, ops.ASSERT, ops.ASSERT_NOT):
+            return self._place(op, argument, flags, then)
         raise UnsupportedError
 
     def _repeat(self, argument: tuple[int, Any, Any], flags: int, then: int) -> int:
@@ -227,6 +243,15 @@ class _Program:
         for _ in range(least):
             then = self._sequence(inner, flags, then)
         return then
+
+
+def _is_fast(tree: Any) -> bool:
+    """Return whether `re` takes linear time: there is only one way to match, which compares few
+    characters at each place. Letters at the start are compared only once.
+    """
+    is_cased = not tree.state.flags & re.IGNORECASE
+    rest = dropwhile(lambda item: is_cased and item[0] is ops.LITERAL, tree)
+    return all(map(_is_simple, tree)) and sum(1 for _ in rest) <= _MOST_SIMPLE
 
 
 def _is_simple(item: tuple[Any, Any]) -> bool:
@@ -274,6 +299,7 @@ def _escaped(code: int) -> str:
 
 
 _ONES = (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN)
+_KINDS = re.ASCII | re.UNICODE  # one of which applies
 _CATEGORIES = {
     ops.CATEGORY_DIGIT: r"\d",
     ops.CATEGORY_NOT_DIGIT: r"\D",
@@ -284,7 +310,7 @@ _CATEGORIES = {
 }
 
 
-def _at(where: Any, flags: int) -> IsPlace:
+def _at(_op: Any, where: Any, flags: int) -> IsPlace:
     """Return the test for an anchor."""
     word = re.compile(r"\w", flags & re.ASCII).match
     lines = flags & re.MULTILINE

@@ -28,12 +28,13 @@ def compiled(pattern: str, what: str) -> Linear:
             # differently.
             warnings.simplefilter("ignore", FutureWarning)
             return Linear(pattern, what)
-    except re.error as error:
+    except (re.error, ValueError) as error:  # ValueError for flags that exclude one another
         raise UsageError(f"{what} is not a regular expression: {error}") from None
     except UnsupportedError:
         raise UsageError(
             f"{what} can't be searched for in bounded time: leave out backreferences, conditions,"
-            " possessive repeats, and looking more than one character ahead or behind"
+            " atomic groups, possessive repeats, and looking more than one character ahead or"
+            " behind"
         ) from None
     except (OverflowError, RecursionError):
         raise UsageError(

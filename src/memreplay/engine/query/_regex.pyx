@@ -67,7 +67,8 @@ cdef class Regexes:
             frame = (<const uint32_t*> others.buf.data)[i]
             function, file, _ = tables.frame(frame)
             if (function, file) not in known:
-                text = f"{tables.string(file)}:{tables.string(function)}"
+                path = tables.string(file)[-_named.MOST_FILE:]
+                text = f"{path}:{tables.string(function)[:_named.MOST_NAME]}"
                 known[function, file] = self.otherwise(text)
             (<uint64_t*> out.buf.data)[frame] = known[function, file]
         return column(out, out.buf.data, out.buf.len, b"Q")

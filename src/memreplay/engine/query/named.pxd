@@ -13,6 +13,10 @@ from memreplay.engine.read.tables cimport FrameKey, Tables
 
 cdef enum:
     NOT_USED = 255      # no frame has the string
+    # A file's and a function's bytes that are searched. If many functions of a small file share a
+    # huge name, their texts together would take forever.
+    MOST_FILE = 4096    # at the end; no system has longer paths
+    MOST_NAME = 16384   # at the start
 
 
 cdef inline bint is_ascii(const uint8_t* text, size_t n) noexcept nogil:
@@ -24,13 +28,16 @@ cdef inline bint is_ascii(const uint8_t* text, size_t n) noexcept nogil:
 
 
 cdef inline int push_text(const Tables* t, const FrameKey* f, Buf* text) noexcept nogil:
-    # Append a frame's `file:function`.
+    # Append a frame's `file:function`, as much of it as is searched.
     cdef size_t n = 0
     cdef const uint8_t* p = span_at(&t.strings, f.file, &n)
+    if n > MOST_FILE:
+        p += n - MOST_FILE
+        n = MOST_FILE
     if push_bytes(text, p, n) < 0 or push_bytes(text, b":", 1) < 0:
         return ERR_MEMORY
     p = span_at(&t.strings, f.name, &n)
-    return OK if push_bytes(text, p, n) == 0 else ERR_MEMORY
+    return OK if push_bytes(text, p, min(n, <size_t> MOST_NAME)) == 0 else ERR_MEMORY
 
 
 cdef inline int regexes_of_frames(const Regexes* r, const Tables* t, uint64_t seed, Buf* out,

@@ -16,6 +16,7 @@ from libc.string cimport memcmp
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.query.named cimport MOST_FILE
 from memreplay.engine.read.tables cimport (
     A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, EMPTY_STACK, FrameKey
 )
@@ -51,6 +52,9 @@ cdef int kind_of(const Replay* r, const FrameKey* frame) noexcept nogil:
     cdef size_t m = 0
     cdef const uint8_t* name = span_at(&r.tables.strings, frame.name, &n)
     cdef const uint8_t* file = span_at(&r.tables.strings, frame.file, &m)
+    if m > MOST_FILE:
+        file += m - MOST_FILE
+        m = MOST_FILE
     if is_text(name, n, b"forward", 7) or is_text(name, n, b"backward", 8) \
             or is_text(name, n, b"closure", 7):
         return PROGRAM

@@ -21,7 +21,7 @@ from memreplay.errors import UsageError
 from tests import build
 from tests.build import SnapshotBuilder
 
-NO_PATTERNS = ["(", "a{99999999999}", 3000 * "(" + 3000 * ")", "*", "(?P<1>a)"]
+NO_PATTERNS = ["(", "a{99999999999}", 3000 * "(" + 3000 * ")", "*", "(?P<1>a)", "(?a)(?u)x"]
 if sys.version_info >= (3, 11):  # earlier versions of Python accept this
     NO_PATTERNS.append("a(?i)b")
 
@@ -118,3 +118,17 @@ def test_own_expressions_match_like_re_in_every_example(file: Path) -> None:
 
 def test_own_expressions_match_like_re_in_every_snapshot_of_the_corpus(corpus_file: Path) -> None:
     assert_like_re(mr.open(corpus_file))
+
+
+@pytest.mark.parametrize("letter", ["a", "é"])
+def test_many_functions_of_a_file_with_a_huge_name_take_little_time(letter: str) -> None:
+    builder = SnapshotBuilder()
+    path, name = f"{letter * 1_000_000}/train.py", f"forward {letter * 1_000_000}"
+    for i in range(3000):
+        builder.alloc(0x1000 * (i + 1), 512, frames=[(f"f{i}", path, i + 1)])
+    builder.alloc(0x1000, 512, frames=[(name, path, 1)])
+    snap = mr.open(build.dump(builder.build()))
+    started = time.process_time()
+    found = regexes((1, r"/train\.py:f"), (2, r":forward ")).of_frames(snap.native)
+    assert time.process_time() - started < 1.5
+    assert sorted(memoryview(found).tolist()) == [0, *[1] * 3000, 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,3 +117,14 @@ def test_turns_match_brute_force(order: list[str]) -> None:
     if at >= 0:
         ends.append(at + 1)
     assert turns(made) == ends
+
+
+def test_many_functions_of_a_file_with_a_huge_name_take_little_time() -> None:
+    builder = SnapshotBuilder()
+    path = "a" * 1_000_000
+    for i in range(6000):
+        builder.alloc(0x1000 * (i + 1), 512, frames=[(f"f{i}", path, i + 1)])
+    replayed = replay(builder)
+    started = time.process_time()
+    assert not memoryview(_growth.find_optimizer_steps(replayed, False)).tolist()
+    assert time.process_time() - started < 1.5
