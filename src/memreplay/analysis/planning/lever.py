@@ -25,6 +25,9 @@ PRICES: tuple[Price, ...] = ("free", "time", "results", "hardware")
 hardware.
 """
 How = Literal["change", "set", "edit"]
+Certainty = Literal["exact", "usually_exact", "estimated"]
+CERTAINTIES: tuple[Certainty, ...] = ("exact", "usually_exact", "estimated")
+"""How certain a predicted peak of requested bytes is, most certain first."""
 
 
 class Lever(NamedTuple):
@@ -48,8 +51,8 @@ class Lever(NamedTuple):
     """
     edit: str
     """The lines to write."""
-    exact: bool = False
-    """Whether the effect is exact: only lifetimes change, in a known way."""
+    certainty: Certainty = "estimated"
+    """`usually_exact`: only lifetimes change, but some of them are inferred."""
     guess: str = ""
     """Why the effect is an estimate."""
     place: Place | None = None

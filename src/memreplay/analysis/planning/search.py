@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.advising.settings import EXPANDABLE
-from memreplay.analysis.planning.lever import PRICES, Lever
+from memreplay.analysis.planning.lever import CERTAINTIES, PRICES, Lever
 from memreplay.analysis.planning.levers_of import levers_of
 from memreplay.analysis.planning.modules import Unit, Units, argument, without_title
 from memreplay.analysis.simulating.searching import search as search_settings
@@ -16,7 +16,7 @@ from memreplay.snapshot.alloc_conf import spelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memreplay.analysis.planning.lever import Recording
+    from memreplay.analysis.planning.lever import Certainty, Recording
     from memreplay.analysis.planning.program import Program
     from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.alloc_conf import AllocatorSettings
@@ -56,6 +56,11 @@ class Plan(NamedTuple):
     @property
     def cost(self) -> Cost:
         return cost_of(self.levers)
+
+    @property
+    def certainty(self) -> Certainty:
+        """How certain the predicted peak is: as certain as its least certain lever."""
+        return max((one.certainty for one in self.levers), key=CERTAINTIES.index, default="exact")
 
 
 class Floor(NamedTuple):
@@ -202,7 +207,8 @@ class Search:
             f"their forward passes run twice (share of a step {how})",
             "change",
             "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-            exact=True,
+            certainty="usually_exact",
+            guess="which arguments a module holds is inferred",
             units=tuple(chosen),
         )
 
@@ -297,7 +303,7 @@ def _settings(settings: AllocatorSettings) -> Lever:
         "less memory lies unused",
         "set",
         f"PYTORCH_CUDA_ALLOC_CONF={spelled(settings)}",
-        exact=True,
+        certainty="exact",
     )
 
 

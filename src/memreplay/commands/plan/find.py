@@ -139,7 +139,7 @@ def _planned(recording: Recording, plan: Plan, usable: int) -> Planned:
     return Planned(
         levers=tuple(_lever(recording, one) for one in plan.levers),
         requested_peak_bytes=plan.requested_bytes,
-        exactness=exactness_of(all(one.exact for one in plan.levers)),
+        certainty=plan.certainty,
         reserved_exactness=exactness_of(
             plan.simulated.exact and all(one.how == "set" for one in plan.levers)
         ),
@@ -165,7 +165,7 @@ def _lever(recording: Recording, one: Lever) -> PlannedLever:
         cost_reason=one.why,
         how=one.how,
         edit=one.edit,
-        exact=one.exact,
+        certainty=one.certainty,
         estimate_reason=one.guess,
         module_names=tuple(without_title(unit.name) for unit in one.units) or UNSET,
         frame=UNSET if frame is None else frame,

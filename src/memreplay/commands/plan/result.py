@@ -13,6 +13,7 @@ from memreplay.snapshot.recorded_allocator import Outcome
 
 Price = Literal["free", "time", "results", "hardware"]
 How = Literal["change", "set", "edit"]
+Certainty = Literal["exact", "usually_exact", "estimated"]
 
 
 class PlannedLever(Record, frozen=True, kw_only=True):
@@ -36,10 +37,10 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     """
     edit: str
     """The line to write, or the environment variable to set."""
-    exact: bool
-    """Whether its effect on the peak is exact."""
+    certainty: Certainty
+    """How certain its effect on the peak is."""
     estimate_reason: str
-    """Why its effect is an estimate; empty if it's exact."""
+    """Why its effect isn't certain; empty if it's exact."""
     module_names: tuple[str, ...] | UnsetType = UNSET
     """The modules to recompute."""
     frame: Frame | UnsetType = UNSET
@@ -53,8 +54,10 @@ class Planned(Record, frozen=True, kw_only=True):
     """The changes, all of which are needed. Empty if the recorded program fits."""
     requested_peak_bytes: int
     """Predicted peak of requested bytes."""
-    exactness: Exactness
-    """Whether that prediction is exact."""
+    certainty: Certainty
+    """How certain that prediction is. Only changed allocator settings are `exact`. With
+    `usually_exact`, only lifetimes change, but some of them are inferred.
+    """
     reserved_exactness: Exactness
     """Whether `simulated` is exact. After changes to the program, the order in which it frees
     memory, and so the reserved peak, are estimates.

@@ -26,6 +26,11 @@ PRICES = {
     "results": "other results",
     "hardware": "more GPUs",
 }
+CERTAINTIES = {
+    "exact": "exact",
+    "usually_exact": "estimated, usually exact",
+    "estimated": "estimated",
+}
 
 
 def plan_document(report: PlanReport, *, show_all: bool = False) -> Document:
@@ -52,7 +57,8 @@ def _headline(device: DevicePlans) -> tuple[str, ...]:
     if device.plans:
         first = device.plans[0]
         changes = counted(len(first.levers), "change")
-        return (f"{name}: fits {goal} with {changes}", f"{size(first.spare_bytes)} to spare")
+        fits = "fits" if first.certainty == first.reserved_exactness == "exact" else "should fit"
+        return (f"{name}: {fits} {goal} with {changes}", f"{size(first.spare_bytes)} to spare")
     if device.floor.bytes > device.program_memory_bytes:
         alone = f"{_parts(device)} alone need {size(device.floor.bytes)}"
         return (f"{name}: nothing tried makes it fit {goal}", alone)
@@ -86,7 +92,7 @@ def _parts(device: DevicePlans) -> str:
 def _plan(number: int, plan: Planned) -> list[Block]:
     what = " + ".join(one.title for one in plan.levers)
     words = f"plan {number}: {what}"
-    requested = f"{size(plan.requested_peak_bytes)} requested ({plan.exactness})"
+    requested = f"{size(plan.requested_peak_bytes)} requested ({CERTAINTIES[plan.certainty]})"
     reserved = f"{size(plan.simulated.reserved_peak_bytes)} reserved ({plan.reserved_exactness})"
     rows = [
         ("peak", f"{requested}, {reserved}"),
