@@ -62,6 +62,11 @@ class Lever(NamedTuple):
     units: tuple[Unit, ...] = ()
     """The modules to recompute, whose effects replace `effect`."""
 
+    @property
+    def named(self) -> str:
+        """The name with the argument, as in `dryrun --change`."""
+        return f"{self.name}={self.argument}" if self.argument else self.name
+
 
 class Recording(NamedTuple):
     """A device's recording, as levers see it."""

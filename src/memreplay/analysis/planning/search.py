@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from memreplay.engine.query._vectors import zeros
 from memreplay.snapshot.alloc_conf import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from memreplay.analysis.planning.lever import Certainty, Recording
     from memreplay.analysis.planning.program import Program
@@ -29,6 +30,7 @@ LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
 MOST_TRIED = 40  # simulations
 TIGHTER = 0.95  # how far to lower the requested peak if the simulation doesn't fit
 MOST_TIGHTER = 5
+MOST_REFUTED = 5  # plans that failed when they were checked
 ROOM = 0.03  # share of the card's memory that a plan leaves unused
 UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
 # What can't be changed by recomputing, splitting batches or other forms of code.
@@ -45,6 +47,18 @@ class Cost(NamedTuple):
     levers: int
 
 
+class Checked(NamedTuple):
+    """The result of a run of the changed program on the card."""
+
+    failure: str
+    """Why the program doesn't fit; empty if it does."""
+    requested_bytes: int = 0
+    reserved_bytes: int = 0
+    spare_bytes: int = 0
+    exact: bool = False
+    """Whether the run's numbers are exact."""
+
+
 class Plan(NamedTuple):
     """Levers with which a program fits, and the simulation that shows it."""
 
@@ -52,6 +66,8 @@ class Plan(NamedTuple):
     requested_bytes: int
     """The predicted peak of requested bytes."""
     simulated: Simulated
+    checked: Checked | None = None
+    """None if the changed program wasn't run."""
 
     @property
     def cost(self) -> Cost:
@@ -78,10 +94,24 @@ class Tried(NamedTuple):
     requested_bytes: int
 
 
-class Search:
-    """Searches plans for one device. `limit`: bytes that the program can use on the card."""
+Check = Callable[[Sequence[Lever]], "Checked | None"]
+"""Runs the program with these levers; returns None if they can't be applied from outside."""
 
-    def __init__(self, recording: Recording, limit: int, *, measured: bool) -> None:
+
+def unchecked(_levers: Sequence[Lever]) -> None:
+    """Don't run anything, because there is only a recording."""
+
+
+class Search:
+    """Searches plans for one device. `limit`: bytes that the program can use on the card.
+    `measured`: whether the recording's times are those of a real run.
+    """
+
+    def __init__(
+        self, recording: Recording, limit: int, *, measured: bool, check: Check = unchecked
+    ) -> None:
+        self.check = check
+        self.refuted: list[Plan] = []
         self.recording = recording
         self.limit = limit
         self.program = recording.program()
@@ -135,11 +165,17 @@ class Search:
                 break
             if any(_keys(plan.levers) <= _keys(some) for plan in found):
                 continue
-            plan = self._verified(some)
-            if plan is not None and not any(
-                _keys(one.levers) <= _keys(plan.levers) for one in found
-            ):
-                found.append(plan)
+            for plan in self._simulated_plans(some):
+                if any(_keys(one.levers) <= _keys(plan.levers) for one in found):
+                    break
+                if len(self.refuted) == MOST_REFUTED:
+                    return sorted(found, key=lambda one: one.cost)
+                checked = self.check(plan.levers)
+                plan = plan._replace(checked=checked)
+                if checked is None or not checked.failure:
+                    found.append(plan)
+                    break
+                self.refuted.append(plan)
         return sorted(found, key=lambda one: one.cost)
 
     def _candidates(self) -> Iterator[tuple[Lever, ...]]:
@@ -220,13 +256,15 @@ class Search:
                 program = self.units.applied(program, one.units)
         return program
 
-    def _verified(self, some: tuple[Lever, ...]) -> Plan | None:
-        """Return the plan if it fits in a simulation, with the recorded settings, other ones, or
-        more recomputation.
+    def _simulated_plans(self, some: tuple[Lever, ...]) -> Iterator[Plan]:
+        """Yield the plans that fit in a simulation: with the recorded settings or other ones, then
+        with more recomputation.
         """
         plan = self._simulated(some)
-        if plan is not None or self.units is None or not any(one.units for one in some):
-            return plan
+        if plan is not None:
+            yield plan
+        if self.units is None or not any(one.units for one in some):
+            return
         rest = tuple(one for one in some if not one.units)
         program, tried = self._changed(rest), {_names_of(some)}
         # The allocator reserves more than is requested, so recompute more, up to all modules.
@@ -237,9 +275,8 @@ class Search:
                 lever = self._lever(self.units, self.units.all)
             some = (*rest, lever)
             if _names_of(some) not in tried and (plan := self._simulated(some)) is not None:
-                return plan
+                yield plan
             tried.add(_names_of(some))
-        return None
 
     def _simulated(self, some: tuple[Lever, ...]) -> Plan | None:
         replay = self.recording.replay
@@ -308,7 +345,7 @@ def _settings(settings: AllocatorSettings) -> Lever:
 
 
 def _names_of(some: Sequence[Lever]) -> tuple[str, ...]:
-    return tuple(f"{one.name}={one.argument}" for one in some)
+    return tuple(one.named for one in some)
 
 
 def _keys(some: Sequence[Lever]) -> set[tuple[str, str]]:

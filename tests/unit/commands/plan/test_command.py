@@ -39,7 +39,7 @@ def test_plan_is_to_recompute_as_few_blocks_as_needed(runner: CliRunner, path: s
     assert code == 0
     first = found["plans"][0]
     assert [one["name"] for one in first["levers"]] == ["checkpoint"]
-    assert (first["certainty"], first["reserved_exactness"]) == ("usually_exact", "estimated")
+    assert (first["exactness"], first["reserved_exactness"]) == ("usually_exact", "estimated")
     chosen = frozenset(int(one.split(".")[1]) for one in first["levers"][0]["module_names"])
     assert first["requested_peak_bytes"] == trained(BLOCKS, chosen).peak
     assert first["requested_peak_bytes"] <= found["program_memory_bytes"]
