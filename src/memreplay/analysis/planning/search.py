@@ -111,6 +111,7 @@ class Search:
         self, recording: Recording, limit: int, *, measured: bool, check: Check = unchecked
     ) -> None:
         self.check = check
+        self.most_plans = MOST_PLANS
         self.refuted: list[Plan] = []
         self.recording = recording
         self.limit = limit
@@ -161,7 +162,7 @@ class Search:
         """Return at most three plans, cheapest first. None contains all levers of a cheaper one."""
         found: list[Plan] = []
         for some in self._candidates():
-            if len(found) == MOST_PLANS or self._simulations >= MOST_TRIED:
+            if len(found) == self.most_plans or self._simulations >= MOST_TRIED:
                 break
             if any(_keys(plan.levers) <= _keys(some) for plan in found):
                 continue
@@ -207,7 +208,7 @@ class Search:
         if self.units is None:
             return
         for chosen in (self.units.all, self.units.all[::2]):
-            lever = self._lever(self.units, chosen)
+            lever = self.recomputing(chosen)
             self.tried.append(Tried((lever,), self.applied((lever,)).peak()))
 
     def _changed(self, some: Sequence[Lever]) -> Program:
@@ -227,9 +228,12 @@ class Search:
         chosen = self.units.smallest(program, limit)
         if not chosen:
             return None
-        return self._lever(self.units, chosen)
+        return self.recomputing(chosen)
 
-    def _lever(self, units: Units, chosen: Sequence[Unit]) -> Lever:
+    def recomputing(self, chosen: Sequence[Unit]) -> Lever:
+        """Return the lever that recomputes these modules."""
+        units = self.units
+        assert units is not None
         every = [without_title(one.name) for one in units.all]
         names = argument([without_title(one.name) for one in chosen], every)
         how = "by the recording's times" if units.measured else "by the bytes that they allocate"
@@ -272,7 +276,7 @@ class Search:
             limit = int(self.limit * TIGHTER**step)
             lever = self._recompute(program, limit) if step < MOST_TIGHTER else None
             if lever is None:
-                lever = self._lever(self.units, self.units.all)
+                lever = self.recomputing(self.units.all)
             some = (*rest, lever)
             if _names_of(some) not in tried and (plan := self._simulated(some)) is not None:
                 yield plan

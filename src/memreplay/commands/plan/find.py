@@ -106,7 +106,7 @@ def _device(
     # measured amount may include other programs.
     noted = 0 if replay.card.measured else replay.card.context_bytes or 0
     card = CardSize(total, max(replay.context_bytes(total), noted))
-    recording = Recording.made(snap, replay, grouper, _steps(snap, replay))
+    recording = Recording.made(snap, replay, grouper, steps_of(snap, replay))
     # In a dry run, no kernel runs, so its times say nothing about the GPU.
     measured = snap.recorder.get("recorder") == "record"
     search = Search(recording, card.usable, measured=measured, check=check)
@@ -154,7 +154,8 @@ def _device(
     )
 
 
-def _steps(snap: Snapshot, replay: Replay) -> list[int]:
+def steps_of(snap: Snapshot, replay: Replay) -> list[int]:
+    """Return the events at which steps begin; none if they aren't known."""
     found = find_steps(snap, replay.measure("requested"))
     if found.source is None or found.source.is_whole:
         return []
