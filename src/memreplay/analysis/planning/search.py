@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.advising.settings import EXPANDABLE
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 MOST_PLANS = 3
 MOST_LEVERS = 3  # in one plan, besides recomputed modules
 LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
-MOST_TRIED = 40  # simulations
+MOST_TRIED = 60  # simulations
 TIGHTER = 0.95  # how far to lower the requested peak if the simulation doesn't fit
 MOST_TIGHTER = 5
+MOST_SETS = 16  # of modules, that are simulated for one combination
 MOST_REFUTED = 5  # plans that failed when they were checked
 ROOM = 0.03  # share of the card's memory that a plan leaves unused
 UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
@@ -169,8 +170,8 @@ class Search:
             for plan in self._simulated_plans(some):
                 if any(_keys(one.levers) <= _keys(plan.levers) for one in found):
                     break
-                if len(self.refuted) == MOST_REFUTED:
-                    return sorted(found, key=lambda one: one.cost)
+                if len(self.refuted) == MOST_REFUTED and not _needs_edit(plan.levers):
+                    break
                 checked = self.check(plan.levers)
                 plan = plan._replace(checked=checked)
                 if checked is None or not checked.failure:
@@ -261,45 +262,64 @@ class Search:
         return program
 
     def _simulated_plans(self, some: tuple[Lever, ...]) -> Iterator[Plan]:
-        """Yield the plans that fit in a simulation: with the recorded settings or other ones, then
-        with more recomputation.
+        """Yield the plans that fit in a simulation: with the recorded settings or other ones, and
+        with the cheapest sets of modules first.
         """
-        plan = self._simulated(some)
-        if plan is not None:
-            yield plan
         if self.units is None or not any(one.units for one in some):
+            yield from self._simulated([some])
             return
         rest = tuple(one for one in some if not one.units)
-        program, tried = self._changed(rest), {_names_of(some)}
+        program = self._changed(rest)
+        sets = islice(self.units.sets(program, self.limit), MOST_SETS)
+        levers = [self.recomputing(one) for one in sets if one]
+        refuted = len(self.refuted)
+        tried = set()
+        for _, group in groupby(levers, key=lambda one: cost_of((one,))):
+            alike = list(group)
+            tried |= {one.argument for one in alike}
+            yield from self._simulated([(*rest, one) for one in alike])
+            if len(self.refuted) > refuted:
+                break
         # The allocator reserves more than is requested, so recompute more, up to all modules.
         for step in range(1, MOST_TIGHTER + 1):
             limit = int(self.limit * TIGHTER**step)
             lever = self._recompute(program, limit) if step < MOST_TIGHTER else None
             if lever is None:
                 lever = self.recomputing(self.units.all)
-            some = (*rest, lever)
-            if _names_of(some) not in tried and (plan := self._simulated(some)) is not None:
-                yield plan
-            tried.add(_names_of(some))
+            if lever.argument not in tried:
+                yield from self._simulated([(*rest, lever)])
+            tried.add(lever.argument)
 
-    def _simulated(self, some: tuple[Lever, ...]) -> Plan | None:
+    def _simulated(self, alike: Sequence[tuple[Lever, ...]]) -> Iterator[Plan]:
+        """Yield the plans that fit in a simulation, of those that cost the same: with the recorded
+        settings, then the first one with other settings.
+        """
         replay = self.recording.replay
-        program = self.applied(some)
+        fitting = [(some, self.applied(some)) for some in alike]
+        fitting = [(some, program) for some, program in fitting if program.peak() <= self.limit]
+        for some, program in fitting:
+            # The order in which the changed program frees memory isn't known exactly.
+            found = replay.simulate(
+                program_memory=self._room(some), edit=program.edit(replay) if some else None
+            )
+            self._simulations += 1
+            if found.fits:
+                yield self._plan(some, program, found)
+                break
+        for some, program in fitting[:1]:
+            edit = program.edit(replay) if some else None
+            for found in self._others(edit, self._room(some), every=not some):
+                if found.fits:
+                    yield self._plan((*some, _settings(found.settings)), program, found)
+                    break
+
+    def _room(self, some: Sequence[Lever]) -> int:
+        return max(int(self.limit * (1 - ROOM)), 1) if some else self.limit
+
+    def _plan(self, some: tuple[Lever, ...], program: Program, found: Simulated) -> Plan:
         peak = program.peak()
-        if peak > self.limit:
-            return None
-        edit = program.edit(replay) if some else None
-        self._simulations += 1
-        # The order in which the changed program frees memory isn't known exactly.
-        limit = max(int(self.limit * (1 - ROOM)), 1) if some else self.limit
-        found = replay.simulate(program_memory=limit, edit=edit)
-        if found.fits:
-            self.tried.append(Tried(some, peak))
-            return Plan(some, peak, found)
-        fitting = next((one for one in self._others(edit, limit, every=not some) if one.fits), None)
-        if fitting is None:
-            return None
-        return Plan((*some, _settings(fitting.settings)), peak, fitting)
+        self.tried.append(Tried(some, peak))
+        return Plan(some, peak, found)
 
     def _others(self, edit: Edit | None, limit: int, *, every: bool) -> Iterable[Simulated]:
         """Return simulations with other settings, best first: all candidates, or the setting that
@@ -331,6 +351,10 @@ def cost_of(some: Sequence[Lever]) -> Cost:
         sum(UNKNOWN_SHARE if one.time_share is None else one.time_share for one in some),
         len(some),
     )
+
+
+def _needs_edit(some: Sequence[Lever]) -> bool:
+    return any(one.how == "edit" for one in some)
 
 
 def _settings(settings: AllocatorSettings) -> Lever:

@@ -139,15 +139,23 @@ def test_plan_that_fails_in_its_dry_run_is_replaced_by_the_next_one(program: Pro
     program.changed = changed
     code, device, names = program.told("--fit", FIT)
     assert code == 0
-    assert names[0] == ["checkpoint"]
+    assert names[0] == ["checkpoint", "set"]  # the same modules, with other settings
     first, tried = program.asked[1:3]
-    assert chosen(first) < chosen(tried)
+    assert first.change == tried.change
+    assert (first.settings, tried.settings) == ((), ("expandable_segments:True",))
     (failed,) = device["failed_plans"]
     assert failed["lever_names"] == list(first.change)
     assert "out of memory" in failed["reason"]
-    assert [f"checkpoint={one['argument']}" for one in device["plans"][0]["levers"]] == list(
-        tried.change
-    )
+
+
+def test_more_modules_are_recomputed_if_a_dry_run_fails(program: Program) -> None:
+    program.changed = lambda asked: measured(asked) if len(chosen(asked)) > 4 else report(**OOM)
+    code, device, names = program.told("--fit", FIT)
+    assert code == 0
+    assert names[0][0] == "checkpoint"
+    assert all(len(chosen(one)) <= 4 for one in program.asked[1:-1])
+    assert len(chosen(program.asked[-1])) > 4
+    assert len(device["failed_plans"]) == len(program.asked) - 2
 
 
 def test_changes_that_cannot_be_made_are_no_plans(program: Program) -> None:
@@ -160,7 +168,9 @@ def test_changes_that_cannot_be_made_are_no_plans(program: Program) -> None:
     assert names
     assert "checkpoint" not in {name for one in names for name in one}
     assert 0 < len(device["failed_plans"]) <= 5
-    assert len({one.change for one in program.asked[1:]}) == len(device["failed_plans"])
+    assert len({(one.change, one.settings) for one in program.asked[1:]}) == len(
+        device["failed_plans"]
+    )
     program.asked.clear()
     text = program.plan("--fit", FIT).stdout
     assert "note: not shown: checkpoint=layers.*" in text
