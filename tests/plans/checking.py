@@ -1,7 +1,7 @@
 """Apply the programs' plans, and compare their dry runs with the predictions.
 
 For three cards per program, the first plan that needs no edit is applied: its dry run has to fit.
-All levers are also tried by themselves: none that is cheaper than the first plan may be enough.
+All levers are also tried by themselves: no cheaper one than the first plan may suffice.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _names(levers: Sequence[Lever]) -> str:
-    return " + ".join(one.named for one in levers)
+    return " + ".join(one.named for one in levers) or "unchanged"
 
 
 def _mib(size: int) -> str:

@@ -33,13 +33,13 @@ MOST_TIGHTER = 5
 MOST_SETS = 16  # of modules, that are simulated for one combination
 MOST_REFUTED = 5  # plans that failed when they were checked
 ROOM = 0.03  # share of the card's memory that a plan leaves unused
-UNKNOWN_SHARE = 0.5  # stands for an unknown time when plans are ordered
+UNKNOWN_SHARE = 0.5  # replaces an unknown time when plans are ordered
 # What can't be changed by recomputing, splitting batches or other forms of code.
 STAYS = ("parameters", "gradients", "optimizer state")
 
 
 class Cost(NamedTuple):
-    """What a plan costs; the order is that of preference."""
+    """The cost of a plan, ordered by preference."""
 
     price: int
     edits: int
@@ -105,7 +105,7 @@ def unchecked(_levers: Sequence[Lever]) -> None:
 
 class Search:
     """Searches plans for one device. `limit`: bytes that the program can use on the card.
-    `measured`: whether the recording's times are those of a real run.
+    `measured`: whether a real run was recorded, so that its times count.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Search:
 
     def _candidates(self) -> Iterator[tuple[Lever, ...]]:
         """Yield combinations that are predicted to fit, cheapest first."""
-        yield ()  # other allocator settings may be enough
+        yield ()  # other allocator settings may suffice
         self._try_modules()
         fitting: list[tuple[Lever, ...]] = []
         for count in range(MOST_LEVERS + 1):
@@ -193,7 +193,7 @@ class Search:
                 if len(set(words)) < len(words):
                     continue
                 if any({*map(id, one)} <= {*map(id, some)} for one in fitting):
-                    continue  # a part of it is enough
+                    continue  # fewer levers suffice
                 program = self._changed(some)
                 peak = program.peak()
                 if some:

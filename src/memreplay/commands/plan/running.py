@@ -32,7 +32,7 @@ ENOUGH = 1 << 40  # bytes of the card on which the unchanged program runs
 
 
 class _RunFailedError(UsageError):
-    """A run ended in a way that says nothing about memory."""
+    """A run ended for another reason than memory, so there is nothing to plan."""
 
     def __init__(self, report: DryrunReport) -> None:
         words = [verdict_line(report)]
@@ -113,7 +113,7 @@ class Runs:
             total_memory=self._total,
             change=tuple(one.named for one in levers if one.how == "change"),
             settings=settings or self._asked.settings,
-            stacks="python",  # nobody reads this recording
+            stacks="python",  # the backward pass needs no names in this recording
         )
 
     def _ran(self, words: str, asked: DryrunOptions) -> DryrunReport:
