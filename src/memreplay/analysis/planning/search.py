@@ -33,13 +33,13 @@ MOST_TIGHTER = 5
 MOST_SETS = 16  # of modules, that are simulated for one combination
 MOST_REFUTED = 5  # plans that failed when they were checked
 ROOM = 0.03  # share of the card's memory that a plan leaves unused
-UNKNOWN_SHARE = 0.5  # replaces an unknown time when plans are ordered
-# What can't be changed by recomputing, splitting batches or other forms of code.
+UNKNOWN_SHARE = 0.5  # used for an unknown time when plans are ordered
+# Recomputing, splitting batches and other forms of code don't change these.
 STAYS = ("parameters", "gradients", "optimizer state")
 
 
 class Cost(NamedTuple):
-    """The cost of a plan, ordered by preference."""
+    """A plan's cost. Plans are compared by these fields, in this order."""
 
     price: int
     edits: int
@@ -84,7 +84,7 @@ class Floor(NamedTuple):
     """The most bytes of parameters, gradients and optimizer state that are live at once."""
 
     bytes: int
-    parts: dict[str, int]
+    category_bytes: dict[str, int]
     event: int
 
 
@@ -182,7 +182,7 @@ class Search:
 
     def _candidates(self) -> Iterator[tuple[Lever, ...]]:
         """Yield combinations that are predicted to fit, cheapest first."""
-        yield ()  # other allocator settings may suffice
+        yield ()  # the program may fit with other allocator settings
         self._try_modules()
         fitting: list[tuple[Lever, ...]] = []
         for count in range(MOST_LEVERS + 1):
@@ -193,7 +193,7 @@ class Search:
                 if len(set(words)) < len(words):
                     continue
                 if any({*map(id, one)} <= {*map(id, some)} for one in fitting):
-                    continue  # fewer levers suffice
+                    continue  # the program already fits with some of these levers
                 program = self._changed(some)
                 peak = program.peak()
                 if some:

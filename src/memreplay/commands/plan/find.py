@@ -129,7 +129,9 @@ def _device(
         ran_out=bool(recording.failed),
         modules_known=recording.notes is not None,
         floor=Floor(
-            bytes=floor.bytes, event_index=floor.event + replay.first_event, parts=floor.parts
+            bytes=floor.bytes,
+            event_index=floor.event + replay.first_event,
+            category_bytes=floor.category_bytes,
         ),
         plans=tuple(_planned(recording, plan, card.usable) for plan in plans),
         failed_plans=tuple(

@@ -26,7 +26,7 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     title: str
     """What to do."""
     price: Price
-    """What it costs: nothing to speak of, time, other numerical results, or more hardware."""
+    """Its cost: nothing to speak of, time, other numerical results, or more hardware."""
     time_share: float | None
     """Additional time, as a share of a step's time; null if unknown."""
     cost_reason: str
@@ -94,11 +94,11 @@ class Planned(Record, frozen=True, kw_only=True):
     spare_bytes: int
     """How much of the card's memory is left; if verified, according to the dry run."""
     price: Price
-    """What the most expensive change costs."""
+    """The cost of the most expensive change."""
     time_share: float | None
     """Additional time of all changes, as a share of a step's time; null if unknown."""
     simulated: Outcome
-    """What the allocator does with the changed program on this card."""
+    """How the allocator handles the changed program on this card."""
     verified: Verified | None = None
     """The peaks of the changed program's dry run; null if it wasn't run."""
 
@@ -110,7 +110,7 @@ class Floor(Record, frozen=True, kw_only=True):
     """Their bytes."""
     event_index: int
     """The event after which they're live."""
-    parts: dict[str, int]
+    category_bytes: dict[str, int]
     """Bytes by category."""
 
 
@@ -122,7 +122,7 @@ class Tradeoff(Record, frozen=True, kw_only=True):
     requested_peak_bytes: int
     """Predicted peak of requested bytes."""
     price: Price
-    """What the most expensive change costs."""
+    """The cost of the most expensive change."""
     time_share: float | None
     """Additional time of all changes, as a share of a step's time; null if unknown."""
 

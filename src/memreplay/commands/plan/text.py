@@ -69,8 +69,8 @@ def _headline(device: DevicePlans) -> tuple[str, ...]:
         fits = "fits" if sure else "should fit"
         return (f"{name}: {fits} {goal} with {changes}", f"{size(first.spare_bytes)} to spare")
     if device.floor.bytes > device.program_memory_bytes:
-        alone = f"{_parts(device)} alone need {size(device.floor.bytes)}"
-        return (f"{name}: nothing tried makes it fit {goal}", alone)
+        needed = f"{_parts(device)} already need {size(device.floor.bytes)}"
+        return (f"{name}: nothing tried makes it fit {goal}", needed)
     return (f"{name}: nothing tried makes it fit {goal}",)
 
 
@@ -93,7 +93,7 @@ def _facts(device: DevicePlans) -> tuple[tuple[str, str], ...]:
 
 
 def _parts(device: DevicePlans) -> str:
-    names = list(device.floor.parts)
+    names = list(device.floor.category_bytes)
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -55,7 +55,7 @@ def test_no_cheaper_lever_is_missed(recording: Recording, limit: int) -> None:
 def test_lower_bound_is_what_is_live_together(recording: Recording) -> None:
     floor = Search(recording, 1 << 40, measured=False).floor()
     assert floor.bytes == 160 * MIB
-    assert floor.parts == {
+    assert floor.category_bytes == {
         "parameters": 40 * MIB,
         "gradients": 40 * MIB,
         "optimizer state": 80 * MIB,

@@ -69,7 +69,7 @@ def test_nothing_that_fits_is_an_exit_code(runner: CliRunner, tmp_path: Path) ->
 def test_lower_bound_names_what_no_lever_changes() -> None:
     found = mr.plan(mr.open(GPT), fit=2**30)
     floor = found.devices[0].floor
-    assert sum(floor.parts.values()) == floor.bytes > found.devices[0].program_memory_bytes
+    assert sum(floor.category_bytes.values()) == floor.bytes > found.devices[0].program_memory_bytes
     for plan in found.devices[0].plans:
         names = {one.name for one in plan.levers}
         assert names & {"shard", "optimizer", "offload-state"}

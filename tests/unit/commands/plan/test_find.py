@@ -24,7 +24,7 @@ def checked(snapshot: Any, fit: int) -> None:
     for device in report.devices:
         assert device.program_memory_bytes <= device.total_memory_bytes
         assert not (device.fits and device.plans)
-        assert device.floor.bytes == sum(device.floor.parts.values())
+        assert device.floor.bytes == sum(device.floor.category_bytes.values())
         for plan in device.plans:
             assert plan.spare_bytes >= 0
             assert plan.requested_peak_bytes <= device.program_memory_bytes
