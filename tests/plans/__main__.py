@@ -2,6 +2,9 @@
 
     python -m tests.plans --python ENV/bin/python [--change CHANGE …] [NAME …]
 
+With --check, plan for three smaller cards each, apply the first plan that needs no edit, and fail
+if its dry run doesn't fit or a cheaper lever was missed.
+
 ENV has PyTorch's CUDA build, transformers, peft, timm and torch_geometric. Not part of CI, because
 they are gigabytes.
 """
@@ -13,10 +16,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conftest import ROOT
+from tests.plans.checking import HEAD, rows_of, summary
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = ("gpt", "llama_lora", "vit", "unet", "bert", "whisper", "gnn", "gan")
@@ -64,12 +69,28 @@ def measured(python: str, name: str, changes: tuple[str, ...], folder: Path) -> 
     )
 
 
+def checked(python: str, names: Sequence[str]) -> int:
+    """Print a table of plans and their dry runs; return whether any of them failed."""
+    rows = []
+    print(HEAD)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            for row in rows_of(python, name, PROGRAMS / f"{name}.py", Path(folder)):
+                print(row.line(), flush=True)
+                rows.append(row)
+    print(summary(rows))
+    return int(any(one.failed or one.missed for one in rows))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True, help="Python of the environment")
     parser.add_argument("--change", action="append", default=[], help="as of memreplay dryrun")
+    parser.add_argument("--check", action="store_true", help="apply plans, and check that they fit")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     asked = parser.parse_args(arguments)
+    if asked.check:
+        return checked(asked.python, asked.names or NAMES)
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in asked.names or NAMES:

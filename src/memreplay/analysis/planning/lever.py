@@ -25,6 +25,9 @@ PRICES: tuple[Price, ...] = ("free", "time", "results", "hardware")
 results, or more hardware.
 """
 How = Literal["change", "set", "edit"]
+Certainty = Literal["exact", "usually_exact", "estimated"]
+CERTAINTIES: tuple[Certainty, ...] = ("exact", "usually_exact", "estimated")
+"""How certain a predicted peak of requested bytes is, most certain first."""
 
 
 class Lever(NamedTuple):
@@ -48,8 +51,8 @@ class Lever(NamedTuple):
     """
     edit: str
     """The lines to write."""
-    exact: bool = False
-    """Whether the effect is exact: only lifetimes change, in a known way."""
+    certainty: Certainty = "estimated"
+    """`usually_exact`: only lifetimes change, but some of them are inferred."""
     guess: str = ""
     """Why the effect is an estimate."""
     place: Place | None = None
@@ -58,6 +61,11 @@ class Lever(NamedTuple):
     """Levers with the same word here exclude each other."""
     units: tuple[Unit, ...] = ()
     """The modules to recompute, whose effects replace `effect`."""
+
+    @property
+    def named(self) -> str:
+        """The name with the argument, as in `dryrun --change`."""
+        return f"{self.name}={self.argument}" if self.argument else self.name
 
 
 class Recording(NamedTuple):

@@ -11,7 +11,7 @@ from memreplay.analysis.planning.program import Effect
 from memreplay.engine.query._vectors import joined, zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memreplay.analysis.planning.calls import Call, Notes
     from memreplay.analysis.planning.program import Program
@@ -101,28 +101,30 @@ class Units:
 
     def smallest(self, program: Program, limit: int) -> tuple[Unit, ...] | None:
         """Return the cheapest set of modules with which the program's peak is at most `limit`; None
-        if none is enough.
+        if there is no such set.
+        """
+        return next(self.sets(program, limit), None)
+
+    def sets(self, program: Program, limit: int) -> Iterator[tuple[Unit, ...]]:
+        """Yield sets of modules with which the program's peak is at most `limit`, cheapest first:
+        all of them, or with many modules only one.
         """
         peaks = Peaks(program, self.all)
         everything = tuple(range(len(self.all)))
         if not everything or peaks.of(everything) > limit:
-            return None
-        chosen = self._exhaustive(peaks, limit)
-        if chosen is None:
-            chosen = self._reduced(peaks, everything, limit)
-        return tuple(self.all[at] for at in chosen)
+            return
+        if len(self.all) > MOST_EXHAUSTIVE or peaks.rows << len(self.all) > 1 << 26:
+            found = iter([self._reduced(peaks, everything, limit)])
+        else:
+            every = (some for n in range(len(self.all) + 1) for some in combinations(everything, n))
+            found = (some for some in sorted(every, key=self.cost) if peaks.of(some) <= limit)
+        for some in found:
+            yield tuple(self.all[at] for at in some)
 
     def cost(self, chosen: Iterable[int]) -> tuple[float, int]:
         """Return a set's cost: its time, then its number of modules."""
         some = list(chosen)
         return round(sum(self.all[at].time_share for at in some), 6), len(some)
-
-    def _exhaustive(self, peaks: Peaks, limit: int) -> tuple[int, ...] | None:
-        count = len(self.all)
-        if count > MOST_EXHAUSTIVE or peaks.rows << count > 1 << 26:
-            return None
-        sets = [some for n in range(count + 1) for some in combinations(range(count), n)]
-        return next(one for one in sorted(sets, key=self.cost) if peaks.of(one) <= limit)
 
     def _reduced(self, peaks: Peaks, chosen: tuple[int, ...], limit: int) -> tuple[int, ...]:
         """Leave out modules, the most expensive ones first, as long as the rest is enough."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import combinations, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.advising.settings import EXPANDABLE
-from memreplay.analysis.planning.lever import PRICES, Lever
+from memreplay.analysis.planning.lever import CERTAINTIES, PRICES, Lever
 from memreplay.analysis.planning.levers_of import levers_of
 from memreplay.analysis.planning.modules import Unit, Units, argument, without_title
 from memreplay.analysis.simulating.searching import search as search_settings
@@ -14,9 +15,9 @@ from memreplay.engine.query._vectors import zeros
 from memreplay.snapshot.alloc_conf import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from memreplay.analysis.planning.lever import Recording
+    from memreplay.analysis.planning.lever import Certainty, Recording
     from memreplay.analysis.planning.program import Program
     from memreplay.engine.query._vectors import Vector
     from memreplay.snapshot.alloc_conf import AllocatorSettings
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 MOST_PLANS = 3
 MOST_LEVERS = 3  # in one plan, besides recomputed modules
 LEAST_SHARE = 0.005  # a lever that lowers the peak by less isn't used
-MOST_TRIED = 40  # simulations
+MOST_TRIED = 60  # simulations
 TIGHTER = 0.95  # how far to lower the requested peak if the simulation doesn't fit
 MOST_TIGHTER = 5
+MOST_SETS = 16  # of modules, that are simulated for one combination
+MOST_REFUTED = 5  # plans that failed when they were checked
 ROOM = 0.03  # share of the card's memory that a plan leaves unused
 UNKNOWN_SHARE = 0.5  # used for an unknown time when plans are ordered
 # Recomputing, splitting batches and other forms of code don't change these.
@@ -45,6 +48,18 @@ class Cost(NamedTuple):
     levers: int
 
 
+class Checked(NamedTuple):
+    """The result of a run of the changed program on the card."""
+
+    failure: str
+    """Why the program doesn't fit; empty if it does."""
+    requested_bytes: int = 0
+    reserved_bytes: int = 0
+    spare_bytes: int = 0
+    exact: bool = False
+    """Whether the run's numbers are exact."""
+
+
 class Plan(NamedTuple):
     """Levers with which a program fits, and the simulation that shows it."""
 
@@ -52,10 +67,17 @@ class Plan(NamedTuple):
     requested_bytes: int
     """The predicted peak of requested bytes."""
     simulated: Simulated
+    checked: Checked | None = None
+    """None if the changed program wasn't run."""
 
     @property
     def cost(self) -> Cost:
         return cost_of(self.levers)
+
+    @property
+    def certainty(self) -> Certainty:
+        """How certain the predicted peak is: as certain as its least certain lever."""
+        return max((one.certainty for one in self.levers), key=CERTAINTIES.index, default="exact")
 
 
 class Floor(NamedTuple):
@@ -73,10 +95,25 @@ class Tried(NamedTuple):
     requested_bytes: int
 
 
-class Search:
-    """Searches plans for one device. `limit`: bytes that the program can use on the card."""
+Check = Callable[[Sequence[Lever]], "Checked | None"]
+"""Runs the program with these levers; returns None if they can't be applied from outside."""
 
-    def __init__(self, recording: Recording, limit: int, *, measured: bool) -> None:
+
+def unchecked(_levers: Sequence[Lever]) -> None:
+    """Don't run anything, because there is only a recording."""
+
+
+class Search:
+    """Searches plans for one device. `limit`: bytes that the program can use on the card.
+    `measured`: whether a real run was recorded, so that its times count.
+    """
+
+    def __init__(
+        self, recording: Recording, limit: int, *, measured: bool, check: Check = unchecked
+    ) -> None:
+        self.check = check
+        self.most_plans = MOST_PLANS
+        self.refuted: list[Plan] = []
         self.recording = recording
         self.limit = limit
         self.program = recording.program()
@@ -126,15 +163,21 @@ class Search:
         """Return at most three plans, cheapest first. None contains all levers of a cheaper one."""
         found: list[Plan] = []
         for some in self._candidates():
-            if len(found) == MOST_PLANS or self._simulations >= MOST_TRIED:
+            if len(found) == self.most_plans or self._simulations >= MOST_TRIED:
                 break
             if any(_keys(plan.levers) <= _keys(some) for plan in found):
                 continue
-            plan = self._verified(some)
-            if plan is not None and not any(
-                _keys(one.levers) <= _keys(plan.levers) for one in found
-            ):
-                found.append(plan)
+            for plan in self._simulated_plans(some):
+                if any(_keys(one.levers) <= _keys(plan.levers) for one in found):
+                    break
+                if len(self.refuted) == MOST_REFUTED and not _needs_edit(plan.levers):
+                    break
+                checked = self.check(plan.levers)
+                plan = plan._replace(checked=checked)
+                if checked is None or not checked.failure:
+                    found.append(plan)
+                    break
+                self.refuted.append(plan)
         return sorted(found, key=lambda one: one.cost)
 
     def _candidates(self) -> Iterator[tuple[Lever, ...]]:
@@ -166,7 +209,7 @@ class Search:
         if self.units is None:
             return
         for chosen in (self.units.all, self.units.all[::2]):
-            lever = self._lever(self.units, chosen)
+            lever = self.recomputing(chosen)
             self.tried.append(Tried((lever,), self.applied((lever,)).peak()))
 
     def _changed(self, some: Sequence[Lever]) -> Program:
@@ -186,9 +229,12 @@ class Search:
         chosen = self.units.smallest(program, limit)
         if not chosen:
             return None
-        return self._lever(self.units, chosen)
+        return self.recomputing(chosen)
 
-    def _lever(self, units: Units, chosen: Sequence[Unit]) -> Lever:
+    def recomputing(self, chosen: Sequence[Unit]) -> Lever:
+        """Return the lever that recomputes these modules."""
+        units = self.units
+        assert units is not None
         every = [without_title(one.name) for one in units.all]
         names = argument([without_title(one.name) for one in chosen], every)
         how = "by the recording's times" if units.measured else "by the bytes that they allocate"
@@ -202,7 +248,8 @@ class Search:
             f"their forward passes run twice (share of a step {how})",
             "change",
             "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-            exact=True,
+            certainty="usually_exact",
+            guess="which arguments a module holds is inferred",
             units=tuple(chosen),
         )
 
@@ -214,45 +261,65 @@ class Search:
                 program = self.units.applied(program, one.units)
         return program
 
-    def _verified(self, some: tuple[Lever, ...]) -> Plan | None:
-        """Return the plan if it fits in a simulation, with the recorded settings, other ones, or
-        more recomputation.
+    def _simulated_plans(self, some: tuple[Lever, ...]) -> Iterator[Plan]:
+        """Yield the plans that fit in a simulation: with the recorded settings or other ones, and
+        with the cheapest sets of modules first.
         """
-        plan = self._simulated(some)
-        if plan is not None or self.units is None or not any(one.units for one in some):
-            return plan
+        if self.units is None or not any(one.units for one in some):
+            yield from self._simulated([some])
+            return
         rest = tuple(one for one in some if not one.units)
-        program, tried = self._changed(rest), {_names_of(some)}
+        program = self._changed(rest)
+        sets = islice(self.units.sets(program, self.limit), MOST_SETS)
+        levers = [self.recomputing(one) for one in sets if one]
+        refuted = len(self.refuted)
+        tried = set()
+        for _, group in groupby(levers, key=lambda one: cost_of((one,))):
+            alike = list(group)
+            tried |= {one.argument for one in alike}
+            yield from self._simulated([(*rest, one) for one in alike])
+            if len(self.refuted) > refuted:
+                break
         # The allocator reserves more than is requested, so recompute more, up to all modules.
         for step in range(1, MOST_TIGHTER + 1):
             limit = int(self.limit * TIGHTER**step)
             lever = self._recompute(program, limit) if step < MOST_TIGHTER else None
             if lever is None:
-                lever = self._lever(self.units, self.units.all)
-            some = (*rest, lever)
-            if _names_of(some) not in tried and (plan := self._simulated(some)) is not None:
-                return plan
-            tried.add(_names_of(some))
-        return None
+                lever = self.recomputing(self.units.all)
+            if lever.argument not in tried:
+                yield from self._simulated([(*rest, lever)])
+            tried.add(lever.argument)
 
-    def _simulated(self, some: tuple[Lever, ...]) -> Plan | None:
+    def _simulated(self, alike: Sequence[tuple[Lever, ...]]) -> Iterator[Plan]:
+        """Yield the plans that fit in a simulation, of those that cost the same: with the recorded
+        settings, then the first one with other settings.
+        """
         replay = self.recording.replay
-        program = self.applied(some)
+        fitting = [(some, self.applied(some)) for some in alike]
+        fitting = [(some, program) for some, program in fitting if program.peak() <= self.limit]
+        for some, program in fitting:
+            # The order in which the changed program frees memory isn't known exactly.
+            found = replay.simulate(
+                program_memory=self._room(some), edit=program.edit(replay) if some else None
+            )
+            self._simulations += 1
+            if found.fits:
+                yield self._plan(some, program, found)
+                break
+        for some, program in fitting[:1]:
+            edit = program.edit(replay) if some else None
+            for found in self._others(edit, self._room(some), every=not some):
+                if found.fits:
+                    yield self._plan((*some, _settings(found.settings)), program, found)
+                    break
+
+    def _room(self, some: Sequence[Lever]) -> int:
+        return max(int(self.limit * (1 - ROOM)), 1) if some else self.limit
+
+    def _plan(self, some: tuple[Lever, ...], program: Program, found: Simulated) -> Plan:
         peak = program.peak()
-        if peak > self.limit:
-            return None
-        edit = program.edit(replay) if some else None
-        self._simulations += 1
-        # The order in which the changed program frees memory isn't known exactly.
-        limit = max(int(self.limit * (1 - ROOM)), 1) if some else self.limit
-        found = replay.simulate(program_memory=limit, edit=edit)
-        if found.fits:
-            self.tried.append(Tried(some, peak))
-            return Plan(some, peak, found)
-        fitting = next((one for one in self._others(edit, limit, every=not some) if one.fits), None)
-        if fitting is None:
-            return None
-        return Plan((*some, _settings(fitting.settings)), peak, fitting)
+        self.tried.append(Tried(some, peak))
+        return Plan(some, peak, found)
 
     def _others(self, edit: Edit | None, limit: int, *, every: bool) -> Iterable[Simulated]:
         """Return simulations with other settings, best first: all candidates, or the setting that
@@ -286,6 +353,10 @@ def cost_of(some: Sequence[Lever]) -> Cost:
     )
 
 
+def _needs_edit(some: Sequence[Lever]) -> bool:
+    return any(one.how == "edit" for one in some)
+
+
 def _settings(settings: AllocatorSettings) -> Lever:
     return Lever(
         "set",
@@ -297,12 +368,12 @@ def _settings(settings: AllocatorSettings) -> Lever:
         "less memory lies unused",
         "set",
         f"PYTORCH_CUDA_ALLOC_CONF={spelled(settings)}",
-        exact=True,
+        certainty="exact",
     )
 
 
 def _names_of(some: Sequence[Lever]) -> tuple[str, ...]:
-    return tuple(f"{one.name}={one.argument}" for one in some)
+    return tuple(one.named for one in some)
 
 
 def _keys(some: Sequence[Lever]) -> set[tuple[str, str]]:

@@ -70,8 +70,10 @@ def set_to_none(recording: Recording) -> Iterator[Lever]:
         "it's also faster",
         "change",
         "optimizer.zero_grad(set_to_none=True)",
-        exact=lives.recorded,
-        guess="" if lives.recorded else "gradients are inferred from the stacks",
+        certainty="usually_exact" if lives.recorded else "estimated",
+        guess="when a forward pass begins is inferred"
+        if lives.recorded
+        else "gradients are inferred from the stacks",
     )
 
 

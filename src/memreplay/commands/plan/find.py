@@ -10,7 +10,7 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.requesting import requester_of_stack
 from memreplay.analysis.planning.lever import PRICES, Recording
 from memreplay.analysis.planning.modules import without_title
-from memreplay.analysis.planning.search import Search, cost_of
+from memreplay.analysis.planning.search import Search, cost_of, unchecked
 from memreplay.analysis.selecting.answering import takes
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import FILTERS, Selection
@@ -22,21 +22,23 @@ from memreplay.analysis.trust.facts import device_facts
 from memreplay.analysis.trust.trust import exactness_of
 from memreplay.commands.plan.result import (
     DevicePlans,
+    FailedPlan,
     Floor,
     Planned,
     PlannedLever,
     PlanReport,
     Tradeoff,
+    Verified,
 )
 from memreplay.declared import Opt, Options
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.record import inlined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memreplay.analysis.planning.lever import Lever
-    from memreplay.analysis.planning.search import Plan
+    from memreplay.analysis.planning.search import Check, Checked, Plan
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -74,29 +76,43 @@ def plan_report(snap: Snapshot, selection: Selection, options: PlanOptions) -> P
 
     Raises UsageError without `fit`, and NothingToTellError if nothing was recorded.
     """
+    return planned(snap, selection, options.card(), lambda _device: unchecked)
+
+
+def planned(
+    snap: Snapshot, selection: Selection, total: int, checks: Callable[[int], Check]
+) -> PlanReport:
+    """Return plans for each device. `total`: the card's bytes. `checks`: returns what runs a
+    device's plans.
+    """
     devices = [at for at in chosen_devices(snap, selection) if snap.replay(at).allocations]
-    total = options.card()
     if not devices:
         raise NothingToTellError("no allocation was recorded, so there is nothing to plan")
     return PlanReport(
         file=snap.file,
         truncated=snap.truncation is not None,
         unknown_devices=snap.unknown_devices or UNSET,
-        devices=tuple(_device(snap, snap.replay(at), selection, total) for at in devices),
+        devices=tuple(
+            _device(snap, snap.replay(at), selection, total, checks(at)) for at in devices
+        ),
     )
 
 
-def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) -> DevicePlans:
+def _device(
+    snap: Snapshot, replay: Replay, selection: Selection, total: int, check: Check
+) -> DevicePlans:
     grouper = Grouper(snap, "category", selection.rules)
     # A dry run notes what CUDA and the libraries that the program uses take, on any card. A
     # measured amount may include other programs.
     noted = 0 if replay.card.measured else replay.card.context_bytes or 0
     card = CardSize(total, max(replay.context_bytes(total), noted))
-    recording = Recording.made(snap, replay, grouper, _steps(snap, replay))
+    recording = Recording.made(snap, replay, grouper, steps_of(snap, replay))
     # In a dry run, no kernel runs, so its times say nothing about the GPU.
     measured = snap.recorder.get("recorder") == "record"
-    search = Search(recording, card.usable, measured=measured)
+    search = Search(recording, card.usable, measured=measured, check=check)
     fits = replay.simulate(program_memory=card.usable).fits
+    checked = check(()) if fits else None
+    fits = fits and (checked is None or not checked.failure)
     trust = recording_verdict(snap, replay, strict=selection.strict)
     floor = search.floor()
     plans = [] if fits else search.plans()
@@ -109,6 +125,7 @@ def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) ->
         requested_peak_bytes=recorded.requested_peak_bytes,
         reserved_peak_bytes=recorded.reserved_peak_bytes,
         fits=fits,
+        verified=_verified(checked, recorded.requested_peak_bytes),
         ran_out=bool(recording.failed),
         modules_known=recording.notes is not None,
         floor=Floor(
@@ -117,9 +134,19 @@ def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) ->
             category_bytes=floor.category_bytes,
         ),
         plans=tuple(_planned(recording, plan, card.usable) for plan in plans),
+        failed_plans=tuple(
+            FailedPlan(
+                lever_names=tuple(one.named for one in plan.levers),
+                requested_peak_bytes=plan.requested_bytes,
+                reserved_peak_bytes=plan.simulated.outcome.reserved_peak_bytes,
+                reason=plan.checked.failure,
+            )
+            for plan in search.refuted
+            if plan.checked is not None
+        ),
         tradeoffs=tuple(
             Tradeoff(
-                lever_names=tuple(_named(one) for one in some.levers),
+                lever_names=tuple(one.named for one in some.levers),
                 requested_peak_bytes=some.requested_bytes,
                 price=PRICES[cost_of(some.levers).price],
                 time_share=_time(some.levers),
@@ -129,7 +156,8 @@ def _device(snap: Snapshot, replay: Replay, selection: Selection, total: int) ->
     )
 
 
-def _steps(snap: Snapshot, replay: Replay) -> list[int]:
+def steps_of(snap: Snapshot, replay: Replay) -> list[int]:
+    """Return the events at which steps begin; none if they aren't known."""
     found = find_steps(snap, replay.measure("requested"))
     if found.source is None or found.source.is_whole:
         return []
@@ -141,14 +169,29 @@ def _planned(recording: Recording, plan: Plan, usable: int) -> Planned:
     return Planned(
         levers=tuple(_lever(recording, one) for one in plan.levers),
         requested_peak_bytes=plan.requested_bytes,
-        exactness=exactness_of(all(one.exact for one in plan.levers)),
+        exactness=plan.certainty if plan.checked is None else "verified",
         reserved_exactness=exactness_of(
             plan.simulated.exact and all(one.how == "set" for one in plan.levers)
         ),
-        spare_bytes=usable - outcome.reserved_peak_bytes,
+        spare_bytes=usable - outcome.reserved_peak_bytes
+        if plan.checked is None
+        else plan.checked.spare_bytes,
         price=PRICES[plan.cost.price],
         time_share=_time(plan.levers),
         simulated=outcome,
+        verified=_verified(plan.checked, plan.requested_bytes),
+    )
+
+
+def _verified(checked: Checked | None, predicted: int) -> Verified | None:
+    if checked is None or checked.failure:
+        return None
+    return Verified(
+        requested_peak_bytes=checked.requested_bytes,
+        reserved_peak_bytes=checked.reserved_bytes,
+        spare_bytes=checked.spare_bytes,
+        error_share=round(predicted / max(checked.requested_bytes, 1) - 1, 6),
+        exact=checked.exact,
     )
 
 
@@ -167,15 +210,11 @@ def _lever(recording: Recording, one: Lever) -> PlannedLever:
         cost_reason=one.why,
         how=one.how,
         edit=one.edit,
-        exact=one.exact,
+        exactness=one.certainty,
         estimate_reason=one.guess,
         module_names=tuple(without_title(unit.name) for unit in one.units) or UNSET,
         frame=UNSET if frame is None else frame,
     )
-
-
-def _named(one: Lever) -> str:
-    return f"{one.name}={one.argument}" if one.argument else one.name
 
 
 def _time(some: Sequence[Lever]) -> float | None:

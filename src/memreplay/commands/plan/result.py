@@ -13,6 +13,7 @@ from memreplay.snapshot.recorded_allocator import Outcome
 
 Price = Literal["free", "time", "results", "hardware"]
 How = Literal["change", "set", "edit"]
+PlanExactness = Literal["exact", "usually_exact", "estimated"]
 
 
 class PlannedLever(Record, frozen=True, kw_only=True):
@@ -36,14 +37,42 @@ class PlannedLever(Record, frozen=True, kw_only=True):
     """
     edit: str
     """The line to write, or the environment variable to set."""
-    exact: bool
-    """Whether its effect on the peak is exact."""
+    exactness: PlanExactness
+    """How certain its effect on the peak is."""
     estimate_reason: str
-    """Why its effect is an estimate; empty if it's exact."""
+    """Why its effect isn't certain; empty if it's exact."""
     module_names: tuple[str, ...] | UnsetType = UNSET
     """The modules to recompute."""
     frame: Frame | UnsetType = UNSET
     """The line of code that holds most of the memory concerned."""
+
+
+class Verified(Record, frozen=True, kw_only=True):
+    """The peaks of a dry run on this card."""
+
+    requested_peak_bytes: int
+    """Peak of requested bytes."""
+    reserved_peak_bytes: int
+    """Peak of reserved bytes."""
+    spare_bytes: int
+    """How much of the card's memory is left, according to the dry run."""
+    error_share: float
+    """How much higher the predicted peak of requested bytes is, as a share of the real one."""
+    exact: bool
+    """Whether [the dry run's numbers are exact](dryrun.md#what-is-exact)."""
+
+
+class FailedPlan(Record, frozen=True, kw_only=True):
+    """Changes that were predicted to be enough but failed in their dry run."""
+
+    lever_names: tuple[str, ...]
+    """The levers' names and arguments."""
+    requested_peak_bytes: int
+    """Predicted peak of requested bytes."""
+    reserved_peak_bytes: int
+    """Predicted peak of reserved bytes."""
+    reason: str
+    """How the dry run ended."""
 
 
 class Planned(Record, frozen=True, kw_only=True):
@@ -53,20 +82,25 @@ class Planned(Record, frozen=True, kw_only=True):
     """The changes, all of which are needed. Empty if the recorded program fits."""
     requested_peak_bytes: int
     """Predicted peak of requested bytes."""
-    exactness: Exactness
-    """Whether that prediction is exact."""
+    exactness: Literal["verified", "exact", "usually_exact", "estimated"]
+    """Whether the plan is verified by a dry run, or how certain the prediction is. Only changed
+    allocator settings are `exact`. With `usually_exact`, only lifetimes change, but some of them
+    are inferred.
+    """
     reserved_exactness: Exactness
     """Whether `simulated` is exact. After changes to the program, the order in which it frees
     memory, and so the reserved peak, are estimates.
     """
     spare_bytes: int
-    """How much of the card's memory is left."""
+    """How much of the card's memory is left; if verified, according to the dry run."""
     price: Price
     """The cost of the most expensive change."""
     time_share: float | None
     """Additional time of all changes, as a share of a step's time; null if unknown."""
     simulated: Outcome
     """How the allocator handles the changed program on this card."""
+    verified: Verified | None = None
+    """The peaks of the changed program's dry run; null if it wasn't run."""
 
 
 class Floor(Record, frozen=True, kw_only=True):
@@ -113,6 +147,10 @@ class DevicePlans(OfBackend, frozen=True, kw_only=True):
     """Peak of reserved bytes in the recording."""
     fits: bool
     """Whether the recorded program fits already."""
+    verified: Verified | None = None
+    """The peaks of the unchanged program's dry run on this card; null if it wasn't run or doesn't
+    fit.
+    """
     ran_out: bool
     """Whether a request failed in the recording, so that the rest of the program isn't known."""
     modules_known: bool
@@ -123,6 +161,8 @@ class DevicePlans(OfBackend, frozen=True, kw_only=True):
     """
     plans: tuple[Planned, ...]
     """At most three plans, cheapest first."""
+    failed_plans: tuple[FailedPlan, ...]
+    """Plans that failed in their dry runs."""
     tradeoffs: tuple[Tradeoff, ...]
     """Memory against cost, from the highest peak on."""
     exactness: Exactness
@@ -134,6 +174,11 @@ class PlanReport(Answer, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """The result of `memreplay plan`."""
 
     file: str
+    """The recording; after `memreplay plan -- COMMAND`, that of the unchanged program."""
+    command: tuple[str, ...] = ()
+    """The program that was run; empty if a file was given."""
+    gpu: str | None = None
+    """The GPU that was imitated, as for `dryrun --gpu`; null if a file was given."""
     truncated: bool
     unknown_devices: tuple[int, ...] | UnsetType = UNSET
     devices: tuple[DevicePlans, ...]

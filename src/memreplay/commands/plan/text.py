@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.commands.plan.result import DevicePlans, Planned, PlannedLever, PlanReport
+from memreplay.commands.plan.result import (
+    DevicePlans,
+    Planned,
+    PlannedLever,
+    PlanReport,
+    Verified,
+)
 from memreplay.render.document import (
     Block,
     Document,
@@ -25,6 +31,11 @@ PRICES = {
     "time": "time",
     "results": "other results",
     "hardware": "more GPUs",
+}
+EXACTNESS = {
+    "exact": "exact",
+    "usually_exact": "estimated, usually exact",
+    "estimated": "estimated",
 }
 
 
@@ -48,11 +59,15 @@ def _headline(device: DevicePlans) -> tuple[str, ...]:
     goal, name = size(device.total_memory_bytes), f"device {device.device}"
     if device.fits:
         spare = device.program_memory_bytes - device.reserved_peak_bytes
+        if device.verified is not None:
+            spare = device.verified.spare_bytes
         return (f"{name}: fits {goal} already", f"{size(max(spare, 0))} to spare")
     if device.plans:
         first = device.plans[0]
         changes = counted(len(first.levers), "change")
-        return (f"{name}: fits {goal} with {changes}", f"{size(first.spare_bytes)} to spare")
+        sure = first.verified or first.exactness == first.reserved_exactness == "exact"
+        fits = "fits" if sure else "should fit"
+        return (f"{name}: {fits} {goal} with {changes}", f"{size(first.spare_bytes)} to spare")
     if device.floor.bytes > device.program_memory_bytes:
         needed = f"{_parts(device)} already need {size(device.floor.bytes)}"
         return (f"{name}: nothing tried makes it fit {goal}", needed)
@@ -68,6 +83,7 @@ def _facts(device: DevicePlans) -> tuple[tuple[str, str], ...]:
     return (
         ("card", f"{size(device.total_memory_bytes)}: {usable} for the program{context}"),
         ("recorded", f"{requested} requested and {reserved} reserved at the peaks"),
+        *((("verified", _measured(device.verified)),) if device.verified else ()),
         *(
             (("at least", f"{size(device.floor.bytes)} for {_parts(device)}"),)
             if device.floor.bytes
@@ -86,19 +102,42 @@ def _parts(device: DevicePlans) -> str:
 def _plan(number: int, plan: Planned) -> list[Block]:
     what = " + ".join(one.title for one in plan.levers)
     words = f"plan {number}: {what}"
-    requested = f"{size(plan.requested_peak_bytes)} requested ({plan.exactness})"
-    reserved = f"{size(plan.simulated.reserved_peak_bytes)} reserved ({plan.reserved_exactness})"
     rows = [
-        ("peak", f"{requested}, {reserved}"),
+        *_peaks(plan),
         ("spare", size(plan.spare_bytes)),
         ("cost", _cost(plan)),
     ]
     if retries := plan.simulated.alloc_retries:
         rows.append(("retries", f"{count(retries)}, each of which waits for the GPU"))
     if changes := _changes(plan):
-        rows.append(("try", f"memreplay dryrun {changes} -- python train.py"))
+        tried = f"memreplay dryrun {changes} -- python train.py"
+        rows.append(("options", changes) if plan.verified else ("try", tried))
     rows += [("edit", _edit(one)) for one in plan.levers]
     return [Heading((words,)), Pairs(tuple(rows))]
+
+
+def _peaks(plan: Planned) -> list[tuple[str, str]]:
+    requested = f"{size(plan.requested_peak_bytes)} requested"
+    reserved = f"{size(plan.simulated.reserved_peak_bytes)} reserved"
+    if plan.verified is None:
+        exactness = EXACTNESS[plan.exactness]
+        return [("peak", f"{requested} ({exactness}), {reserved} ({plan.reserved_exactness})")]
+    return [
+        ("verified", _measured(plan.verified)),
+        ("predicted", f"{requested}{_error(plan.verified.error_share)}, {reserved}"),
+    ]
+
+
+def _measured(verified: Verified) -> str:
+    fits = "fits" if verified.exact else "fits, as far as is known"
+    requested, reserved = size(verified.requested_peak_bytes), size(verified.reserved_peak_bytes)
+    return f"{fits}: {requested} requested, {reserved} reserved"
+
+
+def _error(share: float) -> str:
+    if not share:
+        return " (exact)"
+    return f" ({abs(share):.2%} too {'high' if share > 0 else 'low'})"
 
 
 def _cost(plan: Planned) -> str:
@@ -149,10 +188,18 @@ def _notes(device: DevicePlans) -> list[Block]:
         f"{one.title}: {one.estimate_reason}"
         for plan in device.plans
         for one in plan.levers
-        if one.estimate_reason
+        if one.estimate_reason and plan.verified is None
     )
     if guesses:
         found.append(Note(f"estimated: {'; '.join(guesses)}"))
+    found += [
+        Note(
+            f"not shown: {' + '.join(one.lever_names)}: predicted to fit with"
+            f" {size(one.requested_peak_bytes)} requested and {size(one.reserved_peak_bytes)}"
+            f" reserved, but in a dry run: {one.reason}"
+        )
+        for one in device.failed_plans
+    ]
     if not device.modules_known and not device.fits:
         found.append(
             Note(

@@ -24,7 +24,14 @@ from msgspec.structs import replace
 from memreplay.analysis.selecting.answering import without_of
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.shared.exits import exit_codes
-from memreplay.commands.shared.helping import HEADINGS, OWN, Command, Option, help_all
+from memreplay.commands.shared.helping import (
+    AFTER_DASHES,
+    HEADINGS,
+    OWN,
+    Command,
+    Option,
+    help_all,
+)
 from memreplay.commands.shared.listed import COMMANDS
 from memreplay.commands.shared.showing import AS_JSON, JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.source import Reading
@@ -33,6 +40,7 @@ from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+    from msgspec import Struct
 
     _ParamType = click.ParamType[Any]
 else:
@@ -67,6 +75,8 @@ File = Annotated[str, Arg()]
 """One snapshot, `-` for standard input."""
 Files = Annotated[tuple[str, ...], Arg("FILE...")]
 """One or more snapshots."""
+FileOrProgram = Annotated[tuple[str, ...], Arg("FILE | -- COMMAND...")]
+"""One snapshot, or a program to run; see `file_or_program`."""
 Program = Annotated[tuple[str, ...], Arg("-- COMMAND...", raw=True)]
 """A program to run, with its arguments."""
 OF_PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
@@ -149,6 +159,27 @@ def as_command(
         )
 
     return decorated
+
+
+def file_or_program(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the file, or "" and the program: the words after `--`. Raises UsageError."""
+    after = click.get_current_context().meta[AFTER_DASHES]
+    if after == len(words):
+        return "", words
+    if after:
+        raise UsageError("give a FILE or a program, not both")
+    if len(words) > 1:
+        raise UsageError(f"only one FILE is read, not {len(words)}; write -- before a program")
+    return words[0], ()
+
+
+def check_not_given(record: Struct, names: Iterable[str], needed: str) -> None:
+    """Raise UsageError if any of these fields has another value than its default, because it has no
+    effect without what is `needed`.
+    """
+    for field in declared(type(record)):
+        if field.name in names and getattr(record, field.name) != field.default:
+            raise UsageError(f"{field.spelled} only applies to {needed}")
 
 
 def _check_names(name: str, params: Sequence[click.Parameter]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 OWN = "Options"
 """Heading of a command's own options, which come first."""
 HEADINGS = {
+    "dry": "Dry run",
     "selection": "Selection",
     "shown": "Output",
     "output": "Output",
@@ -51,6 +52,8 @@ class Option(click.Option):
 
 
 _ALL = "memreplay.help-all"
+AFTER_DASHES = "memreplay.after-dashes"
+"""Key of a context for the number of arguments after `--`."""
 SHORT_EXAMPLES = 3  # shown by --help; --help-all shows all
 
 
@@ -117,6 +120,11 @@ class Command(click.Command):
         command's start.
         """
         return self._help
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and remember how many follow `--`."""
+        ctx.meta[AFTER_DASHES] = len(args) - args.index("--") - 1 if "--" in args else 0
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function and exit with its result."""

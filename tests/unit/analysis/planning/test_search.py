@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,40 @@ def test_unneeded_modules_are_not_recomputed() -> None:
     recording = recording_of(trained(blocks).snapshot())
     first = Search(recording, 450 * MIB, measured=False).plans()
     assert not first or first[0].cost.time < 0.34
+
+
+# Each block's operations (size in MiB, whether it's saved, workspace) and the size of its output.
+UNEVEN = (
+    (((52, True, 0), (52, False, 31)), 22),
+    (((40, False, 0), (40, True, 7)), 8),
+    (((40, True, 0),), 2),
+    (((23, True, 0), (5, True, 7), (40, True, 0)), 22),
+)
+EQUAL = ((((3, True, 7), (52, True, 7), (40, True, 7)), 37),) * 3
+SMALL = ((((11, True, 0), (5, False, 7)), 2),) * 4
+
+
+@pytest.mark.parametrize("sizes", [UNEVEN, EQUAL, SMALL])
+def test_no_cheaper_set_of_modules_is_missed(sizes: tuple[Any, ...]) -> None:
+    # The allocator's fragmentation decides, of which the peaks of requested bytes say nothing.
+    blocks = [
+        Block(
+            tuple(Operation(size * MIB, saved, space=space * MIB) for size, saved, space in some),
+            output * MIB,
+        )
+        for some, output in sizes
+    ]
+    recording = recording_of(trained(blocks).snapshot())
+    replay, top = recording.replay, recording.program().peak()
+    for percent in range(50, 100, 5):
+        search = Search(recording, top * percent // 100, measured=False)
+        assert search.units is not None
+        plans = search.plans()
+        for count in range(1, len(blocks) + 1):
+            for some in combinations(search.units.all, count):
+                lever = search.recomputing(some)
+                edit = search.applied((lever,)).edit(replay)
+                room = int(search.limit * (1 - ROOM))
+                if replay.simulate(program_memory=room, edit=edit).fits:
+                    assert plans, (percent, lever.argument)
+                    assert plans[0].cost <= cost_of((lever,)), (percent, lever.argument)
