@@ -12,7 +12,7 @@ import standing
 from compare import Run
 
 QUICK = compare.Command("quick", (sys.executable, "-S", "-c", "pass", "FILE"))
-HOG = compare.Command("hog", (sys.executable, "-S", "-c", "b = b'x' * (400 << 20)", "FILE"))
+HOG = compare.Command("hog", (sys.executable, "-S", "-c", "pass", "FILE"))
 WRONG = compare.Command("wrong", (sys.executable, "-S", "-c", "raise SystemExit('no')", "FILE"))
 
 
@@ -58,8 +58,15 @@ def test_targets(direction: str, target: float | None, value: float, met: str) -
 
 @pytest.mark.usefixtures("file")
 def test_figures_of_one_file_take_turns_and_failing_commands_are_left_out(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    ran: list[str] = []
+
+    def run(command: compare.Command, _file: Path) -> Run:
+        ran.append(command.name)
+        return Run(1.0, 1.0, {"quick": 100, "hog": 400}[command.name])
+
+    monkeypatch.setattr(standing, "run", run)
     rows = standing.stand(
         [
             figure(QUICK, HOG, "<=", 0.5),
@@ -69,6 +76,7 @@ def test_figures_of_one_file_take_turns_and_failing_commands_are_left_out(
         2,
         None,
     )
+    assert ran == ["quick", "hog"] * 2
     assert [row.split("|")[-2].strip() for row in rows] == ["yes", "no"]
     assert "left out: wrong ended with 1" in capsys.readouterr().err
 
