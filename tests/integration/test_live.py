@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -120,8 +121,12 @@ def test_parts_of_the_card_equal_what_the_driver_says(told: dict[str, Any]) -> N
 def test_snapshot_on_request_has_the_holders(told: dict[str, Any]) -> None:
     assert ask_for_snapshot(told["pid"]) == ""
     until = time.monotonic() + LONGEST
-    while not (found := recording_of(watch(), told["pid"]))["last_file"]:
+    found: dict[str, Any] = {}
+    while not found.get("last_file"):
         assert time.monotonic() < until
+        # While it writes the snapshot, a slow machine's recorder may not answer in time.
+        with contextlib.suppress(subprocess.CalledProcessError):
+            found = recording_of(watch(), told["pid"])
     assert not found["is_dumping"]
     snap = mr.open(found["last_file"])
     holders = recorded_holders(snap)
