@@ -22,13 +22,27 @@ from types import CodeType
 # packages that aren't here.
 LEFT_OUT = (
     *("memreplay/dryrun", "memreplay/programs", "memreplay/recording", "memreplay/explore"),
-    *("memreplay/mcp", "memreplay/notebook", "memreplay/pytest_plugin.py"),
+    *("memreplay/integrations", "memreplay/live", "memreplay/mcp", "memreplay/notebook"),
+    "memreplay/pytest_plugin.py",
     *(f"memreplay/commands/{name}" for name in ("dryrun", "explore", "mcp", "record", "watch")),
     *("click/_winconsole.py", "click/testing.py"),
+    # Pages about these parts.
+    *(
+        f"memreplay/pages/{name}.md"
+        for name in (
+            *("continuous", "dryrun", "estimate", "explore", "frameworks", "mcp", "notebooks"),
+            *("pytest", "record", "watch"),
+        )
+    ),
     # Pages for developers.
     *("memreplay/pages/reference", "memreplay/pages/architecture.md", "memreplay/pages/engine.md"),
     *("memreplay/pages/performance.md", "memreplay/pages/releasing.md"),
 )
+# Declarations that `plan` shares with `dryrun`.
+NEEDED = {
+    *(f"memreplay/commands/dryrun/{name}.py" for name in ("keeping", "numbers", "running")),
+    *(f"memreplay/dryrun/{name}.py" for name in ("__init__", "cards", "changes", "ranks")),
+}
 # Standard modules that some function imports, but none that runs in a browser.
 UNUSED = {
     *("_ast_unparse", "_py_abc", "_pydatetime", "_pyrepl", "argparse", "ctypes", "curses"),
@@ -89,6 +103,8 @@ def smallest(data: bytes) -> bytes:
 
 def is_kept(name: str) -> bool:
     """Return whether a package's file goes to the browser."""
+    if name in NEEDED:
+        return True
     if any(name == one or name.startswith(f"{one}/") for one in LEFT_OUT):
         return False
     if ".dist-info/" in name:  # errors name the packages that an extra needs

@@ -96,6 +96,8 @@ def test_bytecode_runs_without_lines_and_docstrings(pack: ModuleType) -> None:
         ("memreplay/_core.abi3.so", True),
         ("memreplay/commands/peak/find.py", True),
         ("memreplay/commands/record/command.py", False),
+        ("memreplay/commands/dryrun/command.py", False),
+        ("memreplay/commands/dryrun/running.py", True),
         ("memreplay/commands/recorded.py", True),
         ("memreplay/engine/read/vm.pyi", False),
         ("memreplay/pages/oom.md", True),

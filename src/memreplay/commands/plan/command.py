@@ -10,7 +10,6 @@ from memreplay.analysis.selecting.selection import OUTPUT, Selection
 from memreplay.commands.dryrun.running import DryrunOptions
 from memreplay.commands.plan.find import PlanOptions, plan_report
 from memreplay.commands.plan.result import PlanReport
-from memreplay.commands.plan.running import planned_program
 from memreplay.commands.plan.text import plan_document
 from memreplay.commands.shared.declaring import (
     FileOrProgram,
@@ -79,6 +78,8 @@ def command(
 
     def work() -> PlanReport:
         if program:
+            from memreplay.commands.plan.running import planned_program  # a browser runs none
+
             asked = replace(dry, program=program)
             return planned_program(asked, options.fit, selection, reading)
         with opened(file, reading) as snapshot, working("planning"):
