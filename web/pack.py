@@ -37,6 +37,8 @@ LEFT_OUT = (
     # Pages for developers.
     *("memreplay/pages/reference", "memreplay/pages/architecture.md", "memreplay/pages/engine.md"),
     *("memreplay/pages/performance.md", "memreplay/pages/releasing.md"),
+    *("memreplay/pages/library.md", "memreplay/pages/format.md", "memreplay/pages/versions.md"),
+    *("memreplay/pages/browser.md", "memreplay/pages/lines.md", "memreplay/pages/names.md"),
 )
 # Declarations that `plan` shares with `dryrun`.
 NEEDED = {
