@@ -34,6 +34,7 @@ LEFT_OUT = (
             *("pytest", "record", "watch"),
         )
     ),
+    *("memreplay/pages/tutorials/fit-24gb.md", "memreplay/pages/tutorials/gate-in-ci.md"),
     # Pages for developers.
     *("memreplay/pages/reference", "memreplay/pages/architecture.md", "memreplay/pages/engine.md"),
     *("memreplay/pages/performance.md", "memreplay/pages/releasing.md"),
