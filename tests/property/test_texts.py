@@ -174,6 +174,7 @@ class Files:
             "files": [snap],
             "when": [],
             "watched": [run],
+            "words": [snap],
         }
         if name == "sql":
             return [[snap], *([snap, query] for query in QUERIES)]

@@ -14,7 +14,7 @@ from memreplay.engine.query._vectors import constant, counting, joined, vector, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memreplay.analysis.planning.lever import Recording
+    from memreplay.analysis.planning.lever import Certainty, Recording
     from memreplay.engine.query._vectors import Vector
 
 SCALAR = 4096  # bytes; step counters and similar state is smaller
@@ -34,6 +34,11 @@ FIXED = (
     "optimizer temporaries",
     "communication",
     "NCCL",
+)
+_ESTIMATED: tuple[Certainty, str] = ("estimated", "gradients are inferred from the stacks")
+_LIFETIMES: tuple[Certainty, str] = (
+    "usually_exact",
+    "when a forward pass begins is inferred",
 )
 _FUSED = re.compile(r"/torch/optim/(?:adam|adamw|sgd|adagrad)\.py$")
 
@@ -60,6 +65,9 @@ def set_to_none(recording: Recording) -> Iterator[Lever]:
     when = joined(at)
     order = when.order()
     again = Again(when[order], joined(owner)[order], joined(makes)[order], vector([]))
+    certainty, guess = _ESTIMATED
+    if lives.recorded:
+        certainty, guess = _LIFETIMES
     yield Lever(
         "set-to-none",
         "",
@@ -70,10 +78,8 @@ def set_to_none(recording: Recording) -> Iterator[Lever]:
         "it's also faster",
         "change",
         "optimizer.zero_grad(set_to_none=True)",
-        certainty="usually_exact" if lives.recorded else "estimated",
-        guess="when a forward pass begins is inferred"
-        if lives.recorded
-        else "gradients are inferred from the stacks",
+        certainty=certainty,
+        guess=guess,
     )
 
 

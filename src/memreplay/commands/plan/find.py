@@ -76,6 +76,8 @@ def plan_report(snap: Snapshot, selection: Selection, options: PlanOptions) -> P
 
     Raises UsageError without `fit`, and NothingToTellError if nothing was recorded.
     """
+    for device in chosen_devices(snap, selection):
+        snap.replay(device)  # a missing device is reported before a missing size
     return planned(snap, selection, options.card(), lambda _device: unchecked)
 
 

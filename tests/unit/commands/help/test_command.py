@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 def test_all_pages_are_listed(runner: CliRunner) -> None:
     done = runner.invoke(app, ["help"])
     assert (done.exit_code, done.stderr) == (0, "")
-    listed = re.findall(r"^([a-z/-]+)  +\S", done.stdout, re.MULTILINE)
+    listed = re.findall(r"^([a-z0-9/-]+)  +\S", done.stdout, re.MULTILINE)
     tutorials = sorted(f"tutorials/{page.stem}" for page in (DOCS / "tutorials").glob("*.md"))
     assert listed == sorted(page.stem for page in DOCS.glob("*.md")) + tutorials
     assert "tutorials/out-of-memory" in listed
