@@ -252,12 +252,16 @@ def test_estimate_does_not_know_tensor_values() -> None:
 def test_only_one_estimate_at_a_time() -> None:
     with mr.estimating(), pytest.raises(UsageError, match="already recording, to"), mr.estimating():
         pass
-    with (
-        mr.estimating(),
-        pytest.raises(UsageError, match="already recording, to"),
-        Recorder("x.pickle"),
-    ):
-        pass
+
+
+def test_program_that_records_itself_can_be_estimated(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a GPU, its recorder does nothing."""
+    with mr.estimating() as run:
+        with Recorder("x.pickle"):
+            kept = torch.ones(1000, device="cuda")
+        found = run.estimate()
+    assert found.peak_bytes == kept.nbytes
+    assert "nothing is recorded" in caplog.text
 
 
 def test_torch_is_unchanged_after_an_estimate() -> None:
