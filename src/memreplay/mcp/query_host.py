@@ -83,7 +83,7 @@ def main(descriptor: int) -> None:
         order = pickle.loads(connection.recv_bytes())
         tables, opened = _open(file, order)
         connection.send_bytes(msgpack.encode(opened))
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forked processes
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the forked processes
         while True:
             asked = _descriptor(control)
             if not os.fork():
@@ -132,7 +132,7 @@ def _read(file: int, order: Order) -> dict[str, Joined]:
 
 
 def _keep(descriptor: int, tables: dict[str, Joined], parent: int) -> NoReturn:
-    """Answer one query: run it in a child, and end the child if nobody waits for it any more."""
+    """Answer one query: run it in a child, and end the child if the caller has given up."""
     try:
         end_with_parent(parent)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

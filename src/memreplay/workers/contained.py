@@ -60,7 +60,7 @@ class Contained:
     """
 
     def __init__(self, work: Work, bounds: Bounds, *, gone: int | None = None) -> None:
-        """`gone`: a descriptor whose hang-up means that nobody wants the result any more."""
+        """`gone`: a descriptor that hangs up when the result is no longer needed."""
         self._bounds = bounds
         self._started = time.monotonic()
         self._output, output = os.pipe()

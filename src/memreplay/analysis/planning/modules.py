@@ -250,7 +250,7 @@ def argument(names: Sequence[str], every: Sequence[str]) -> str:
 
 
 def _sliced(mine: list[int], count: int) -> str | None:
-    """Return a slice with these of `count` places; "" for all, None if there is no such slice."""
+    """Return a slice with these of `count` places; "" for all, None if no slice has them."""
     first, last = mine[0], mine[-1]
     step = mine[1] - mine[0]
     if mine != list(range(first, last + 1, step)):

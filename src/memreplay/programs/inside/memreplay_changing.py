@@ -235,7 +235,7 @@ class Checkpoint(Change):
         """Return the modules to choose from by name, and whether they are compiled as a part of
         another one.
 
-        Lists of modules aren't called. Of a wrapper and the wrapped module, take the latter, which
+        Lists of modules aren't called. If a module wraps another one, take the wrapped one, which
         the wrapper calls. torch.compile's wrapper doesn't.
         """
         found: dict[str, tuple[Any, bool]] = {}
